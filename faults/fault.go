@@ -1,0 +1,94 @@
+// Package faults holds how a topology is broken: one file per kind.
+//
+// A kind is a yaml-tagged struct whose fields are its parameters; it registers
+// itself in its own file with an example, which drives the contract suite, and
+// its documentation, which makes the reference page. [Hold] is the only code
+// that runs a fault's life:
+//
+//	Arm ── Inject ── poll until InEffect ── hold ── Undo ── poll until not InEffect
+//	 │        │                                       ▲
+//	 │        └── any error, a cancelled context ─────┘  Undo runs on every path,
+//	 └── changes nothing; an error means that the fault    on a deadline of its own
+//	     cannot bite here, before anything is broken
+package faults
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"relapse/topologies"
+)
+
+// Fault is a fault as an incident file states it: a struct whose yaml-tagged
+// fields are its parameters.
+type Fault interface {
+	// Validate says what is wrong with the parameters, as a [FieldError]. It is
+	// pure: a bad file is refused before anything starts.
+	Validate() error
+	// Arm finds the fault's targets in a running system and checks that it can
+	// bite there. It changes nothing.
+	Arm(ctx context.Context, sys *topologies.System, rng *rand.Rand) (Armed, error)
+}
+
+// Armed is a fault that has its targets.
+type Armed interface {
+	// Inject makes the fault happen.
+	Inject(ctx context.Context) error
+	// InEffect says whether the fault is seen from outside: false before
+	// Inject and after Undo. An error means that it could not be seen either
+	// way.
+	InEffect(ctx context.Context) (bool, error)
+	// Undo removes exactly what Inject added. It is idempotent and legal in any
+	// state.
+	Undo(ctx context.Context) error
+}
+
+// Links are the link patterns of a fault on links, such as
+// "nginx-* -> memcached". Kinds on links embed it.
+type Links struct {
+	Links []string `yaml:"links"`
+}
+
+// LinkPatterns gives the patterns; the loader checks that each matches a link
+// of the topology and has those links proxied.
+func (l Links) LinkPatterns() []string { return l.Links }
+
+// Nodes are the node patterns of a fault on nodes. Kinds on nodes embed it.
+type Nodes struct {
+	Nodes []string `yaml:"nodes"`
+}
+
+// NodePatterns gives the patterns; the loader checks that each matches a node
+// of the topology.
+func (n Nodes) NodePatterns() []string { return n.Nodes }
+
+// LinkFault is a fault on links.
+type LinkFault interface{ LinkPatterns() []string }
+
+// NodeFault is a fault on nodes.
+type NodeFault interface{ NodePatterns() []string }
+
+// TrafficFault is a fault in what players ask for.
+type TrafficFault interface {
+	// TrafficTarget gives the load generator's node and the operation.
+	TrafficTarget() (node, operation string)
+}
+
+// Stopper is a fault that stops nodes answering on purpose. The validity gate
+// for dead or silent nodes asks it which ones.
+type Stopper interface{ Stops() bool }
+
+// FieldError is what is wrong with one parameter.
+type FieldError struct {
+	Field   string // yaml name
+	Problem string // "must be above zero"
+	Hint    string // what would be right: `write latency: 100ms`
+}
+
+func (e *FieldError) Error() string {
+	if e.Hint == "" {
+		return fmt.Sprintf("%s %s", e.Field, e.Problem)
+	}
+	return fmt.Sprintf("%s %s: %s", e.Field, e.Problem, e.Hint)
+}
