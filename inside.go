@@ -1,0 +1,76 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"relapse/topologies"
+	"relapse/topologies/relay"
+	"relapse/topologies/services"
+)
+
+// The commands of this file are what the tool starts, in containers and beside
+// itself; people have no need of them, so they are hidden.
+func init() {
+	commands = append(commands, serviceCommand, relayCommand, watchdogCommand)
+}
+
+func serviceCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:                "service NAME [flags]",
+		Short:              "Run a service of a topology (inside its container)",
+		Hidden:             true,
+		DisableFlagParsing: true, // the flags are the service's own
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return &exitError{exitBadInput, fmt.Errorf("service: name one")}
+			}
+			if err := services.Run(c.Context(), args[0], args[1:]); err != nil {
+				return &exitError{exitRig, fmt.Errorf("service %s: %w", args[0], err)}
+			}
+			return nil
+		},
+	}
+}
+
+func relayCommand() *cobra.Command {
+	var config string
+	c := &cobra.Command{
+		Use:    "relay --config JSON",
+		Short:  "Run the relay that holds a topology's proxied links (inside its container)",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			var parsed relay.Config
+			if err := json.Unmarshal([]byte(config), &parsed); err != nil {
+				return &exitError{exitBadInput, fmt.Errorf("relay --config: %w", err)}
+			}
+			log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+			if err := relay.Serve(c.Context(), parsed, log); err != nil {
+				return &exitError{exitRig, err}
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&config, "config", "", "links and control address, as JSON")
+	return c
+}
+
+func watchdogCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "watchdog RUN",
+		Short:  "Wait for the tool to end, then remove what its run left behind",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := topologies.Watchdog(args[0], os.Stdin); err != nil {
+				return &exitError{exitRig, err}
+			}
+			return nil
+		},
+	}
+}
