@@ -1,0 +1,8 @@
+package main
+
+// The services of our own that the binary can run inside a container, one line
+// each: importing a package registers its service.
+import (
+	_ "relapse/topologies/services/account"
+	_ "relapse/topologies/services/players"
+)

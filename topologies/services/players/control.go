@@ -1,0 +1,193 @@
+package players
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// ErrUnknownOperation says that an order names an operation that no rate can be
+// set for.
+var ErrUnknownOperation = errors.New("unknown operation")
+
+// maxRate refuses a rate that can only be a mistake: it is ten times what the
+// generator was measured to keep up with on one core.
+const maxRate = 100_000
+
+// Rate is what a generator says of one operation.
+type Rate struct {
+	Base    float64 `json:"base"`    // as set, per second
+	Offered float64 `json:"offered"` // base times the scales, per second
+	// Arrived is what was handed to the network over the last half second, per
+	// second; so a step of it is 2/s.
+	Arrived float64 `json:"arrived_per_second"`
+	LateP99 float64 `json:"late_p99_seconds"` // since the start
+	// Population marks an operation that a population makes: no rate sets it.
+	Population bool `json:"population,omitempty"`
+}
+
+// SetRates sets the base rates, in arrivals per second. Operations that are not
+// named get none. The first call starts the populations: before it, nobody is
+// there. On an error nothing has changed.
+func (g *Generator) SetRates(rates map[string]float64) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(rates)) {
+		if _, err := g.settable(name); err != nil {
+			return err
+		}
+		if err := checkRate(rates[name]); err != nil {
+			return fmt.Errorf("rate of %s: %w", name, err)
+		}
+	}
+	now := time.Since(g.start)
+	g.dispatch(now) // what was due by the old rates
+	g.begin(now)
+	for _, o := range g.operations {
+		o.base = rates[o.name]
+	}
+	g.apply(now)
+	return nil
+}
+
+// SetScale multiplies an operation's rate under a name, in place of what the
+// name stood for before. Scales of several names multiply, and outlive
+// [Generator.SetRates].
+func (g *Generator) SetScale(name, operation string, factor float64) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	o, err := g.settable(operation)
+	if err != nil {
+		return err
+	}
+	if err := checkRate(factor); err != nil {
+		return fmt.Errorf("scale %s of %s: %w", name, operation, err)
+	}
+	if err := checkRate(o.base * factor); err != nil {
+		return fmt.Errorf("scale %s of %s: %w", name, operation, err)
+	}
+	now := time.Since(g.start)
+	g.dispatch(now)
+	g.scales[name] = scale{operation, factor}
+	g.apply(now)
+	return nil
+}
+
+// DropScale takes a scale away; one that is not there is no error.
+func (g *Generator) DropScale(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Since(g.start)
+	g.dispatch(now)
+	delete(g.scales, name)
+	g.apply(now)
+}
+
+// Rates says of every operation how it is loaded.
+func (g *Generator) Rates() map[string]Rate {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Since(g.start)
+	out := map[string]Rate{}
+	for _, o := range g.operations {
+		out[o.name] = Rate{
+			Base: o.base, Offered: g.offered(o),
+			Arrived: o.recent.perSecond(now), LateP99: o.latenessP99().Seconds(),
+			Population: o.schedule == nil,
+		}
+	}
+	return out
+}
+
+func (g *Generator) apply(now time.Duration) {
+	for _, o := range g.operations {
+		if o.schedule != nil {
+			o.schedule.SetRate(now, g.offered(o))
+		}
+	}
+	g.poke()
+}
+
+func (g *Generator) offered(o *operation) float64 {
+	rate := o.base
+	// Sorted, since products of floats depend on their order.
+	for _, name := range slices.Sorted(maps.Keys(g.scales)) {
+		if g.scales[name].operation == o.name {
+			rate *= g.scales[name].factor
+		}
+	}
+	return min(rate, maxRate)
+}
+
+func (g *Generator) settable(name string) (*operation, error) {
+	var known []string
+	for _, o := range g.operations {
+		if o.schedule == nil {
+			continue
+		}
+		if o.name == name {
+			return o, nil
+		}
+		known = append(known, o.name)
+	}
+	return nil, fmt.Errorf("%w %q; known: %q", ErrUnknownOperation, name, known)
+}
+
+func checkRate(v float64) error {
+	if math.IsNaN(v) || v < 0 || v > maxRate {
+		return fmt.Errorf("%v is not between 0 and %d", v, maxRate)
+	}
+	return nil
+}
+
+// Control answers the orders that a replay gives: GET and PUT /rates, PUT and
+// DELETE /scales/{name}.
+func (g *Generator) Control() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /rates", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		// An error here means that the asker is gone.
+		_ = json.NewEncoder(w).Encode(g.Rates())
+	})
+	mux.HandleFunc("PUT /rates", func(w http.ResponseWriter, r *http.Request) {
+		var rates map[string]float64
+		order(w, r, &rates, func() error { return g.SetRates(rates) })
+	})
+	mux.HandleFunc("PUT /scales/{name}", func(w http.ResponseWriter, r *http.Request) {
+		var s struct {
+			Operation string   `json:"operation"`
+			Factor    *float64 `json:"factor"`
+		}
+		order(w, r, &s, func() error {
+			if s.Factor == nil {
+				return errors.New("factor: give one")
+			}
+			return g.SetScale(r.PathValue("name"), s.Operation, *s.Factor)
+		})
+	})
+	mux.HandleFunc("DELETE /scales/{name}", func(w http.ResponseWriter, r *http.Request) {
+		g.DropScale(r.PathValue("name"))
+		w.WriteHeader(http.StatusNoContent)
+	})
+	return mux
+}
+
+// order reads an order and carries it out: 204, or 400 with the reason.
+func order(w http.ResponseWriter, r *http.Request, into any, do func() error) {
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(into)
+	if err == nil {
+		err = do()
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}

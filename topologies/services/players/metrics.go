@@ -1,0 +1,115 @@
+package players
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// outcome is what became of a request.
+type outcome int
+
+const (
+	succeeded outcome = iota // 2xx
+	refused                  // 503, 429, or no connection
+	failed                   // any other reply, or a connection that broke
+	timedOut                 // no whole reply in time
+	unsent                   // too many requests in flight; never sent
+)
+
+var outcomeNames = [...]string{succeeded: "ok", refused: "refused", failed: "error", timedOut: "timeout", unsent: "unsent"}
+
+// metrics are what every operation shares.
+type metrics struct {
+	registry *prometheus.Registry
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	offered  *prometheus.CounterVec
+	lateness prometheus.Histogram
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "relapse_requests_total",
+			Help: "Requests that ended, by operation and outcome (ok, refused, error, timeout, unsent).",
+		}, []string{"op", "outcome"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "relapse_request_duration_seconds",
+			Help:    "Time from when a request was meant to be sent to the end of its reply, by operation and outcome.",
+			Buckets: []float64{.002, .005, .01, .025, .05, .1, .15, .25, .5, 1, 2},
+		}, []string{"op", "outcome"}),
+		offered: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "relapse_offered_total",
+			Help: "Arrivals by the schedule, by operation, whatever became of them.",
+		}, []string{"op"}),
+		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "relapse_lateness_seconds",
+			Help:    "Time by which the generator itself was late to send a request.",
+			Buckets: []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1},
+		}),
+	}
+	m.registry.MustRegister(m.requests, m.duration, m.offered, m.lateness)
+	return m
+}
+
+// opMetrics are one operation's metrics, looked up once rather than per
+// request. All its series are there from the start: a rate over a counter that
+// appears with its first event misses that event.
+type opMetrics struct {
+	ended    [len(outcomeNames)]prometheus.Counter
+	duration [len(outcomeNames)]prometheus.Observer
+	offered  prometheus.Counter
+}
+
+func (m *metrics) op(name string) opMetrics {
+	o := opMetrics{offered: m.offered.WithLabelValues(name)}
+	for i, outcome := range outcomeNames {
+		o.ended[i] = m.requests.WithLabelValues(name, outcome)
+		if i != int(unsent) {
+			o.duration[i] = m.duration.WithLabelValues(name, outcome)
+		}
+	}
+	return o
+}
+
+func (o *opMetrics) end(as outcome, took time.Duration) {
+	o.ended[as].Inc()
+	if as != unsent {
+		o.duration[as].Observe(took.Seconds())
+	}
+}
+
+// recent counts arrivals over the last half second, in slots of 50 ms.
+type recent struct {
+	slots [recentSlots + 1]struct {
+		number int64
+		count  int
+	}
+}
+
+const (
+	recentSlots = 10
+	recentSlot  = 50 * time.Millisecond
+)
+
+func (r *recent) add(now time.Duration) {
+	number := int64(now / recentSlot)
+	slot := &r.slots[number%int64(len(r.slots))]
+	if slot.number != number {
+		slot.number, slot.count = number, 0
+	}
+	slot.count++
+}
+
+// perSecond leaves the slot that is not over out.
+func (r *recent) perSecond(now time.Duration) float64 {
+	current, sum := int64(now/recentSlot), 0
+	for _, slot := range r.slots {
+		if slot.number >= current-recentSlots && slot.number < current {
+			sum += slot.count
+		}
+	}
+	return float64(sum) / (recentSlots * recentSlot).Seconds()
+}
