@@ -1,0 +1,363 @@
+package topologies
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/docker/go-units"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/api/types/network"
+	"github.com/testcontainers/testcontainers-go"
+	"golang.org/x/sync/errgroup"
+
+	"relapse/topologies/relay"
+)
+
+const (
+	relayNode    = "relay"
+	relayControl = 8474
+)
+
+// startContainers creates all containers at once and starts each as soon as
+// what it needs answers: the nodes it depends on, and the relay if a link of its
+// own has a proxy, since it would find nobody at the link's address before.
+func (s *System) startContainers(ctx context.Context, local map[string]string) error {
+	ready := map[string]chan struct{}{relayNode: make(chan struct{})}
+	for i := range s.topology.Nodes {
+		ready[s.topology.Nodes[i].Name] = make(chan struct{})
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	if len(s.options.Proxied) > 0 {
+		control := net.JoinHostPort(s.addressed.Relay.String(), strconv.Itoa(relayControl))
+		s.relay = relay.NewClient(control)
+		group.Go(func() error {
+			if err := s.startRelay(ctx, local[OwnImage]); err != nil {
+				return err
+			}
+			close(ready[relayNode])
+			return nil
+		})
+	}
+	for i := range s.topology.Nodes {
+		node := &s.topology.Nodes[i]
+		needs := slices.Clone(node.DependsOn)
+		if slices.ContainsFunc(s.options.Proxied, func(l Link) bool { return l.Client == node.Name }) {
+			needs = append(needs, relayNode)
+		}
+		for _, need := range needs {
+			if ready[need] == nil {
+				return fmt.Errorf("node %s: it depends on %s, which is no node", node.Name, need)
+			}
+		}
+		instance := &Instance{node: node, address: s.addressed.Nodes[node.Name], docker: s.docker}
+		s.instances[node.Name] = instance
+		group.Go(func() error {
+			if err := writeFiles(s.folder, node); err != nil {
+				return err
+			}
+			created, err := s.create(ctx, node.Name, instance.address, s.request(node, local[node.Image]), s.configure(node))
+			if err != nil {
+				return err
+			}
+			instance.id = created.GetContainerID()
+			for _, need := range needs {
+				select {
+				case <-ready[need]:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+			if err := s.start(ctx, node.Name, created); err != nil {
+				return err
+			}
+			if err := instance.awaitReady(ctx); err != nil {
+				return err
+			}
+			close(ready[node.Name])
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// create makes a container and does not start it. The call is not cancelled
+// with the context: the engine would go on and leave a container that nobody
+// knows of. It is bounded by a deadline of its own instead.
+func (s *System) create(ctx context.Context, name string, address netip.Addr,
+	request testcontainers.ContainerRequest, configure func(*container.Config, *container.HostConfig),
+) (testcontainers.Container, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWithin)
+	defer cancel()
+
+	request.Name = "relapse-" + s.options.Run + "-" + name
+	request.Labels = maps.Clone(s.labels)
+	request.Labels[LabelNode] = name
+	var config *container.Config
+	request.ConfigModifier = func(c *container.Config) {
+		c.Hostname = name
+		config = c
+	}
+	request.HostConfigModifier = func(h *container.HostConfig) {
+		h.NetworkMode = container.NetworkMode(s.network)
+		h.CapDrop = []string{"ALL"}
+		h.SecurityOpt = []string{"no-new-privileges"}
+		configure(config, h)
+	}
+	// The endpoint is given here and not by the library's list of networks,
+	// which would ask the engine for the network again for every container.
+	request.EndpointSettingsModifier = func(endpoints map[string]*network.EndpointSettings) {
+		endpoints[s.network] = &network.EndpointSettings{
+			NetworkID:  s.networkID,
+			IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: address},
+		}
+	}
+	created, err := s.provider.CreateContainer(ctx, request)
+	if err != nil {
+		return nil, fmt.Errorf("node %s: create its container: %w", name, err)
+	}
+	return created, nil
+}
+
+func (s *System) start(ctx context.Context, name string, created testcontainers.Container) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWithin)
+	defer cancel()
+	if err := created.Start(ctx); err != nil {
+		return fmt.Errorf("node %s: start its container: %w", name, err)
+	}
+	return nil
+}
+
+func (s *System) request(node *Node, image string) testcontainers.ContainerRequest {
+	request := testcontainers.ContainerRequest{
+		Image:      image,
+		Entrypoint: node.Entrypoint,
+		Cmd:        node.Command,
+		Env:        node.Environment,
+		Tmpfs:      map[string]string{},
+	}
+	for _, tmpfs := range node.Tmpfs {
+		path, options, _ := strings.Cut(tmpfs, ":")
+		request.Tmpfs[path] = options
+	}
+	return request
+}
+
+// configure fills in what the container library has no fields for.
+func (s *System) configure(node *Node) func(*container.Config, *container.HostConfig) {
+	return func(c *container.Config, h *container.HostConfig) {
+		c.User = node.User
+		c.WorkingDir = node.WorkingDir
+		// A check of the image's own would take CPU and show nothing: probes do.
+		c.Healthcheck = &container.HealthConfig{Test: []string{"NONE"}}
+		h.CapAdd = node.CapAdd
+		h.ReadonlyRootfs = node.ReadOnly
+		h.ExtraHosts = s.extraHosts(node.Name)
+		if node.Host != "" {
+			h.CgroupParent = hostCgroup(s.options.Run, node.Host)
+		}
+		if node.Memory > 0 {
+			h.Memory, h.MemorySwap = node.Memory, node.Memory
+		}
+		if node.CPUs > 0 {
+			h.CPUPeriod, h.CPUQuota = cpuPeriod.Microseconds(), cpuQuota(node.CPUs)
+		}
+		if node.NoFile > 0 {
+			h.Ulimits = []*units.Ulimit{{Name: "nofile", Soft: node.NoFile, Hard: node.NoFile}}
+		}
+		for i, file := range node.Files {
+			h.Mounts = append(h.Mounts, mount.Mount{
+				Type: mount.TypeBind, ReadOnly: true,
+				Source: nodeFile(s.folder, node.Name, i), Target: file.Path,
+			})
+		}
+	}
+}
+
+// extraHosts sends the name of each server that the node talks to, to where the
+// node shall find it. A node has one address for all ports of a server.
+func (s *System) extraHosts(client string) []string {
+	var hosts []string
+	for _, l := range s.topology.Links {
+		if l.Client != client {
+			continue
+		}
+		if address, err := s.target(l); err == nil {
+			hosts = append(hosts, l.Server+":"+address.String())
+		}
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
+}
+
+func (s *System) startRelay(ctx context.Context, image string) error {
+	config := relay.Config{Control: net.JoinHostPort("0.0.0.0", strconv.Itoa(relayControl))}
+	for _, l := range s.options.Proxied {
+		config.Links = append(config.Links, relay.Link{
+			Name:     l.String(),
+			Listen:   netip.AddrPortFrom(s.addressed.Links[l], l.Port),
+			Upstream: netip.AddrPortFrom(s.addressed.Nodes[l.Server], l.Port),
+		})
+	}
+	encoded, err := json.Marshal(config)
+	if err != nil {
+		return fmt.Errorf("relay: %w", err)
+	}
+	request := testcontainers.ContainerRequest{Image: image, Cmd: []string{"relay", "--config", string(encoded)}}
+	created, err := s.create(ctx, relayNode, s.addressed.Relay, request,
+		func(_ *container.Config, h *container.HostConfig) {
+			h.CapAdd = []string{"NET_ADMIN"}
+			h.ReadonlyRootfs = true
+		})
+	if err != nil {
+		return err
+	}
+	if err := s.start(ctx, relayNode, created); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	if err := s.relay.Ready(ctx); err != nil {
+		// A ready-made node error: the relay is a container like any other.
+		r := &Instance{node: &Node{Name: relayNode}, docker: s.docker, id: created.GetContainerID()}
+		return r.notReady(ctx, "its control to answer", err)
+	}
+	return nil
+}
+
+// readyWithin bounds the time from a node's start to its first answer.
+const readyWithin = 20 * time.Second
+
+// NotReadyError says that a node was started and did not come to answer.
+type NotReadyError struct {
+	Node    string
+	Waited  time.Duration
+	For     string // what it was waited for, such as "port 8080 to accept"
+	Ended   bool   // it ended by itself, with ExitCode
+	Exit    int
+	LogTail string // its last lines
+	Err     error  // what the last try gave
+}
+
+func (e *NotReadyError) Error() string {
+	var b strings.Builder
+	if e.Ended {
+		fmt.Fprintf(&b, "node %s: ended with exit code %d while it was waited for %s", e.Node, e.Exit, e.For)
+	} else {
+		fmt.Fprintf(&b, "node %s: not ready after %s: waited for %s: %v", e.Node, e.Waited.Round(100*time.Millisecond), e.For, e.Err)
+	}
+	if e.LogTail == "" {
+		b.WriteString("; it logged nothing")
+		return b.String()
+	}
+	b.WriteString("; its log ends:")
+	for line := range strings.Lines(e.LogTail) {
+		b.WriteString("\n  " + strings.TrimRight(line, "\r\n"))
+	}
+	return b.String()
+}
+
+func (e *NotReadyError) Unwrap() error { return e.Err }
+
+// awaitReady polls from outside until every port of the node accepts and its
+// probe is answered.
+func (i *Instance) awaitReady(ctx context.Context) error {
+	began := time.Now()
+	bounded, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+
+	ports := slices.Clone(i.node.Expose)
+	if i.node.Metrics != nil {
+		ports = append(ports, i.node.Metrics.Port)
+	}
+	if len(i.node.Operations) > 0 {
+		ports = append(ports, playersControl)
+	}
+	type condition struct {
+		name  string
+		holds func(context.Context) error
+	}
+	conditions := []condition{{"its process to run", func(ctx context.Context) error {
+		state, err := i.State(ctx)
+		if err == nil && !state.Running {
+			err = ErrNotRunning
+		}
+		return err
+	}}}
+	if len(ports) > 0 {
+		// A port that accepts is a process that runs: one question less.
+		conditions = nil
+	}
+	slices.Sort(ports)
+	for _, port := range slices.Compact(ports) {
+		conditions = append(conditions, condition{fmt.Sprintf("port %d to accept", port),
+			func(ctx context.Context) error { return probeAt(ctx, i.endpoint(port), Probe{Protocol: "tcp"}) }})
+	}
+	if len(i.node.Expose) > 0 && i.node.Probe.Protocol != "" && i.node.Probe.Protocol != "tcp" {
+		conditions = append(conditions, condition{fmt.Sprintf("an answer to its %s probe", i.node.Probe.Protocol),
+			func(ctx context.Context) error { return probeAt(ctx, i.endpoint(i.node.Expose[0]), i.node.Probe) }})
+	}
+
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	var last error
+	for tries := 0; len(conditions) > 0; {
+		try, cancel := context.WithTimeout(bounded, 500*time.Millisecond)
+		err := conditions[0].holds(try)
+		cancel()
+		if err == nil {
+			conditions = conditions[1:]
+			continue
+		}
+		if bounded.Err() == nil {
+			last = err
+		}
+		if tries++; tries%20 == 0 {
+			if state, err := i.State(bounded); err == nil && !state.Running {
+				return i.notReady(ctx, conditions[0].name, ErrNotRunning)
+			}
+		}
+		select {
+		case <-ticker.C:
+		case <-bounded.Done():
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			failure := i.notReady(ctx, conditions[0].name, errors.Join(last, bounded.Err()))
+			failure.Waited = time.Since(began)
+			return failure
+		}
+	}
+	return nil
+}
+
+// notReady looks at a node that has not come up and says what is to be seen.
+func (i *Instance) notReady(ctx context.Context, waitedFor string, err error) *NotReadyError {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	failure := &NotReadyError{Node: i.node.Name, For: waitedFor, Waited: readyWithin, Err: err}
+	if state, err := i.State(ctx); err == nil && !state.Running {
+		failure.Ended, failure.Exit = true, state.ExitCode
+	}
+	var log strings.Builder
+	if err := copyLogs(ctx, i.docker, i.id, "20", &log); err != nil {
+		fmt.Fprintf(&log, "(its log cannot be read: %v)", err)
+	}
+	failure.LogTail = strings.TrimSpace(log.String())
+	return failure
+}

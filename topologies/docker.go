@@ -1,0 +1,115 @@
+package topologies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/moby/moby/client"
+	"github.com/testcontainers/testcontainers-go"
+	tclog "github.com/testcontainers/testcontainers-go/log"
+)
+
+// ErrNoEngine says that no container engine answers, so that nothing can be
+// started. It is trouble of the rig and says nothing about any system.
+var ErrNoEngine = errors.New("no container engine answers")
+
+// engineAnswers bounds the first question to the engine: one that is there
+// answers in milliseconds.
+const engineAnswers = 1500 * time.Millisecond
+
+// Engine describes the container engine and its machine, for the record.
+type Engine struct {
+	Version         string `json:"version"`
+	API             string `json:"api"`
+	OperatingSystem string `json:"operating_system"`
+	Kernel          string `json:"kernel"`
+	Architecture    string `json:"architecture"`
+	StorageDriver   string `json:"storage_driver"`
+	CgroupDriver    string `json:"cgroup_driver"`
+	CgroupVersion   string `json:"cgroup_version"`
+	CPUs            int    `json:"cpus"`
+	MemoryBytes     int64  `json:"memory_bytes"`
+}
+
+// Preflight asks the engine who it is. It starts nothing. The error wraps
+// [ErrNoEngine] when none answers.
+func Preflight(ctx context.Context) (Engine, error) {
+	docker, err := dialEngine(ctx)
+	if err != nil {
+		return Engine{}, err
+	}
+	defer docker.Close()
+	return describeEngine(ctx, docker)
+}
+
+func describeEngine(ctx context.Context, docker *client.Client) (Engine, error) {
+	result, err := docker.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return Engine{}, fmt.Errorf("ask the engine about itself: %w", err)
+	}
+	info := result.Info
+	return Engine{
+		Version:         info.ServerVersion,
+		API:             docker.ClientVersion(),
+		OperatingSystem: info.OperatingSystem,
+		Kernel:          info.KernelVersion,
+		Architecture:    info.Architecture,
+		StorageDriver:   info.Driver,
+		CgroupDriver:    info.CgroupDriver,
+		CgroupVersion:   info.CgroupVersion,
+		CPUs:            info.NCPU,
+		MemoryBytes:     info.MemTotal,
+	}, nil
+}
+
+// dialEngine gives a client of an engine that has just answered.
+func dialEngine(ctx context.Context) (*client.Client, error) {
+	docker, err := client.New(client.FromEnv)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w; look at DOCKER_HOST", ErrNoEngine, err)
+	}
+	ping, cancel := context.WithTimeout(ctx, engineAnswers)
+	defer cancel()
+	if _, err := docker.Ping(ping, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
+		host := docker.DaemonHost()
+		docker.Close()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, fmt.Errorf("%w at %s: %w; start it, or set DOCKER_HOST to one that runs on this machine",
+			ErrNoEngine, host, err)
+	}
+	return docker, nil
+}
+
+var configureOnce sync.Once
+
+// containerProvider gives what creates and starts containers.
+//
+// Its own clean-up container needs an image and the engine's socket inside a
+// container; we have a watchdog instead, so it is switched off before the
+// library reads its settings. Its chatter is silenced: what there is to say
+// about a start goes to [Options.Progress].
+func containerProvider() (*testcontainers.DockerProvider, error) {
+	var err error
+	configureOnce.Do(func() {
+		tclog.SetDefault(tclog.NewNoopLogger())
+		err = errors.Join(
+			os.Setenv("TESTCONTAINERS_RYUK_DISABLED", "true"),
+			os.Setenv("TESTCONTAINERS_SESSION_ID", "relapse-"+ownProcess().token()),
+		)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("configure the container library: %w", err)
+	}
+	provider, err := testcontainers.NewDockerProvider(
+		testcontainers.Generic2DockerOptions(testcontainers.WithLogger(tclog.NewNoopLogger()))...)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoEngine, err)
+	}
+	return provider, nil
+}

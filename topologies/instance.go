@@ -1,0 +1,247 @@
+package topologies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/moby/moby/api/pkg/stdcopy"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+)
+
+// ErrNotRunning says that an instance has no process.
+var ErrNotRunning = errors.New("not running")
+
+// cpuPeriod is the time over which the kernel counts CPU against a limit: what
+// Docker and Kubernetes use, so that a limited node is throttled in gaps as
+// long as it would be there.
+const cpuPeriod = 100 * time.Millisecond
+
+// Instance is a node that was started: one container.
+type Instance struct {
+	node    *Node
+	address netip.Addr
+	docker  *client.Client
+	id      string
+
+	mu     sync.Mutex
+	cgroup *cgroupFiles // nil until looked up, see Usage
+}
+
+// State is what the engine knows of a container.
+//
+// OOMKilled is not to be trusted where nodes share a host: on cgroup v1 the
+// kernel tells every container of a parent that reached its limit, and the
+// engine sets the flag on all. The victim is the one with exit code 137.
+type State struct {
+	Running   bool
+	Paused    bool
+	ExitCode  int
+	OOMKilled bool
+	StartedAt time.Time
+	Pid       int
+}
+
+// Name is the node's name.
+func (i *Instance) Name() string { return i.node.Name }
+
+// Node is the node as its topology has it.
+func (i *Instance) Node() *Node { return i.node }
+
+// Address is the container's own address; no link is on the way to it.
+func (i *Instance) Address() netip.Addr { return i.address }
+
+// State asks the engine.
+func (i *Instance) State(ctx context.Context) (State, error) {
+	result, err := i.docker.ContainerInspect(ctx, i.id, client.ContainerInspectOptions{})
+	if err != nil {
+		return State{}, i.errorf("inspect", err)
+	}
+	s := result.Container.State
+	if s == nil {
+		return State{}, i.errorf("inspect", errors.New("the engine gave no state"))
+	}
+	state := State{
+		Running:   s.Running,
+		Paused:    s.Paused,
+		ExitCode:  s.ExitCode,
+		OOMKilled: s.OOMKilled,
+		Pid:       s.Pid,
+	}
+	if state.StartedAt, err = time.Parse(time.RFC3339Nano, s.StartedAt); err != nil {
+		return State{}, i.errorf("inspect", err)
+	}
+	return state, nil
+}
+
+// Pause freezes every process of the node. Open connections stay; the kernel
+// still accepts new ones until the backlog is full. A paused node stays so.
+func (i *Instance) Pause(ctx context.Context) error {
+	state, err := i.State(ctx)
+	switch {
+	case err != nil:
+		return err
+	case state.Paused:
+		return nil
+	case !state.Running:
+		return i.errorf("pause", ErrNotRunning)
+	}
+	_, err = i.docker.ContainerPause(ctx, i.id, client.ContainerPauseOptions{})
+	return i.errorf("pause", err)
+}
+
+// Resume ends a pause. A node that is not paused is left as it is.
+func (i *Instance) Resume(ctx context.Context) error {
+	state, err := i.State(ctx)
+	if err != nil || !state.Paused {
+		return err
+	}
+	_, err = i.docker.ContainerUnpause(ctx, i.id, client.ContainerUnpauseOptions{})
+	return i.errorf("resume", err)
+}
+
+// Kill ends the node with SIGKILL, paused or not, and returns once it is dead.
+// It stays dead until [Instance.Start].
+func (i *Instance) Kill(ctx context.Context) error {
+	state, err := i.State(ctx)
+	if err != nil || !state.Running {
+		return err
+	}
+	if _, err := i.docker.ContainerKill(ctx, i.id, client.ContainerKillOptions{Signal: "SIGKILL"}); err != nil {
+		// It may have died by itself in between.
+		if state, again := i.State(ctx); again != nil || state.Running {
+			return i.errorf("kill", err)
+		}
+		return nil
+	}
+	return i.awaitDead(ctx, "kill")
+}
+
+func (i *Instance) awaitDead(ctx context.Context, doing string) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	wait := i.docker.ContainerWait(ctx, i.id, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
+	select {
+	case <-wait.Result:
+		return nil
+	case err := <-wait.Error:
+		return i.errorf(doing+": wait for its end", err)
+	case <-ctx.Done():
+		return i.errorf(doing+": wait for its end", ctx.Err())
+	}
+}
+
+// Start starts a node that is dead, at its old address, and returns once its
+// process runs; whether it answers yet is for [Instance.Probe] to tell. A node
+// that runs is left as it is.
+func (i *Instance) Start(ctx context.Context) error {
+	_, err := i.docker.ContainerStart(ctx, i.id, client.ContainerStartOptions{})
+	return i.errorf("start", err)
+}
+
+// Stop asks the node to end, and kills it if it has not within its grace period.
+func (i *Instance) Stop(ctx context.Context) error {
+	seconds := int(i.node.StopGrace.Round(time.Second) / time.Second)
+	_, err := i.docker.ContainerStop(ctx, i.id, client.ContainerStopOptions{Timeout: &seconds})
+	return i.errorf("stop", err)
+}
+
+// SetCPUs limits the node's CPU time, in cores; 0 goes back to what the compose
+// file says.
+func (i *Instance) SetCPUs(ctx context.Context, cpus float64) error {
+	if cpus < 0 {
+		return i.errorf("limit cpus", fmt.Errorf("%g is negative", cpus))
+	}
+	if cpus == 0 {
+		cpus = i.node.CPUs
+	}
+	_, err := i.docker.ContainerUpdate(ctx, i.id, client.ContainerUpdateOptions{Resources: &container.Resources{
+		CPUPeriod: cpuPeriod.Microseconds(), CPUQuota: cpuQuota(cpus),
+	}})
+	return i.errorf(fmt.Sprintf("limit cpus to %g", cpus), err)
+}
+
+// cpuQuota is the share of cpuPeriod in microseconds; -1 lifts the limit. The
+// kernel takes no less than a millisecond.
+func cpuQuota(cpus float64) int64 {
+	if cpus <= 0 {
+		return -1
+	}
+	return max(1000, int64(cpus*float64(cpuPeriod.Microseconds())))
+}
+
+// CPUs reads the limit back, in cores, from the kernel where its files can be
+// seen, else from the engine. 0 means no limit.
+func (i *Instance) CPUs(ctx context.Context) (float64, error) {
+	if files, err := i.cgroupFiles(ctx); err == nil && files != nil {
+		return files.cpus()
+	}
+	result, err := i.docker.ContainerInspect(ctx, i.id, client.ContainerInspectOptions{})
+	if err != nil {
+		return 0, i.errorf("inspect", err)
+	}
+	limits := result.Container.HostConfig.Resources
+	if limits.CPUQuota <= 0 || limits.CPUPeriod <= 0 {
+		return 0, nil
+	}
+	return float64(limits.CPUQuota) / float64(limits.CPUPeriod), nil
+}
+
+// Logs writes what the node has printed so far, both streams, each line with
+// its time (RFC 3339, UTC) in front.
+func (i *Instance) Logs(ctx context.Context, w io.Writer) error {
+	return i.errorf("read its log", copyLogs(ctx, i.docker, i.id, "all", w))
+}
+
+func copyLogs(ctx context.Context, docker *client.Client, id, tail string, w io.Writer) error {
+	logs, err := docker.ContainerLogs(ctx, id, client.ContainerLogsOptions{
+		ShowStdout: true, ShowStderr: true, Timestamps: true, Tail: tail,
+	})
+	if err != nil {
+		return err
+	}
+	defer logs.Close()
+	_, err = stdcopy.StdCopy(w, w, logs)
+	return err
+}
+
+// Probe opens a connection straight to the node's first exposed port, makes one
+// exchange as the node's probe says, and gives the time that all of it took.
+func (i *Instance) Probe(ctx context.Context) (time.Duration, error) {
+	if len(i.node.Expose) == 0 {
+		return 0, i.errorf("probe", errors.New("it exposes no port"))
+	}
+	began := time.Now()
+	err := probeAt(ctx, i.endpoint(i.node.Expose[0]), i.node.Probe)
+	return time.Since(began), i.errorf("probe", err)
+}
+
+func (i *Instance) endpoint(port uint16) string {
+	return net.JoinHostPort(i.address.String(), strconv.Itoa(int(port)))
+}
+
+func probeAt(ctx context.Context, endpoint string, p Probe) error {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", endpoint)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = Exchange(ctx, conn, p)
+	return err
+}
+
+// errorf names the node and what was being done; nil stays nil.
+func (i *Instance) errorf(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("node %s: %s: %w", i.node.Name, doing, err)
+}

@@ -1,0 +1,142 @@
+package topologies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+	"golang.org/x/sync/errgroup"
+)
+
+// Swept says what a sweep removed.
+type Swept struct {
+	Runs       []string `json:"runs"` // ids, sorted
+	Containers int      `json:"containers"`
+	Networks   int      `json:"networks"`
+	Hosts      int      `json:"hosts"` // parent cgroups
+}
+
+func (s Swept) empty() bool { return len(s.Runs) == 0 }
+
+// Sweep removes the containers, networks and parent cgroups of every run whose
+// labels match. What carries no label of ours is never looked at twice. It goes
+// on after an error and joins them all.
+func Sweep(ctx context.Context, match func(labels map[string]string) bool) (Swept, error) {
+	docker, err := dialEngine(ctx)
+	if err != nil {
+		return Swept{}, err
+	}
+	defer docker.Close()
+	return sweep(ctx, docker, match)
+}
+
+// Clean removes everything of ours, kept or not, except of runs whose tool is
+// still alive and did not ask to keep them: those remove what is theirs.
+func Clean(ctx context.Context) (Swept, error) {
+	return Sweep(ctx, func(labels map[string]string) bool {
+		return labels[LabelKeep] == "true" || ownerDead(labels)
+	})
+}
+
+// abandoned matches runs whose tool died, unless they were to be kept.
+func abandoned(labels map[string]string) bool {
+	return labels[LabelKeep] != "true" && ownerDead(labels)
+}
+
+func ownerDead(labels map[string]string) bool {
+	owner, readable := parseProcess(labels[LabelOwner])
+	return !readable || !owner.alive()
+}
+
+func ofRun(run string) func(map[string]string) bool {
+	return func(labels map[string]string) bool { return labels[LabelRun] == run }
+}
+
+func sweep(ctx context.Context, docker *client.Client, match func(map[string]string) bool) (Swept, error) {
+	var swept Swept
+	runs := map[string]bool{}
+	labelled := make(client.Filters).Add("label", LabelRun)
+
+	// Folders and networks are listed before containers are removed, so that all
+	// three see the same set of runs.
+	folders, folderErr := runFolders()
+	for _, labels := range folders {
+		if match(labels) {
+			runs[labels[LabelRun]] = true
+		}
+	}
+	networks, err := docker.NetworkList(ctx, client.NetworkListOptions{Filters: labelled})
+	if err != nil {
+		return swept, errors.Join(folderErr, fmt.Errorf("list networks: %w", err))
+	}
+	containers, err := docker.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: labelled})
+	if err != nil {
+		return swept, errors.Join(folderErr, fmt.Errorf("list containers: %w", err))
+	}
+
+	failures := collector{errs: []error{folderErr}}
+	var group errgroup.Group
+	for _, c := range containers.Items {
+		if !match(c.Labels) {
+			continue
+		}
+		runs[c.Labels[LabelRun]] = true
+		swept.Containers++
+		group.Go(func() error {
+			_, err := docker.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+			// Two sweeps may meet: "gone" and "being removed" are what was wanted.
+			if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
+				failures.add(fmt.Errorf("remove container of node %s: %w", c.Labels[LabelNode], err))
+			}
+			return nil
+		})
+	}
+	_ = group.Wait()
+	for _, n := range networks.Items {
+		if !match(n.Labels) {
+			continue
+		}
+		runs[n.Labels[LabelRun]] = true
+		swept.Networks++
+		if _, err := docker.NetworkRemove(ctx, n.ID, client.NetworkRemoveOptions{}); err != nil && !errdefs.IsNotFound(err) {
+			failures.add(fmt.Errorf("remove network %s: %w", n.Name, err))
+		}
+	}
+	for run := range runs {
+		swept.Runs = append(swept.Runs, run)
+		n, err := removeHosts(ctx, run)
+		swept.Hosts += n
+		failures.add(err)
+		if failures.none() {
+			// Last, since the folder is how a later sweep would know of the rest.
+			failures.add(os.RemoveAll(runFolder(run)))
+		}
+	}
+	slices.Sort(swept.Runs)
+	return swept, failures.join()
+}
+
+// collector gathers errors of goroutines.
+type collector struct {
+	mu   sync.Mutex
+	errs []error
+}
+
+func (c *collector) add(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.errs = append(c.errs, err)
+}
+
+func (c *collector) none() bool { return c.join() == nil }
+
+func (c *collector) join() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return errors.Join(c.errs...)
+}
