@@ -74,7 +74,8 @@ type Metrics struct {
 
 // Probe is one exchange that shows from outside whether a node answers.
 type Probe struct {
-	Protocol string // memcached, http, redis, postgres, tcp
+	Protocol string // memcached, http, redis, postgres, tcp; "" for a node that answers nobody
+	Port     uint16 // where to ask; set whenever Protocol is
 	Path     string // for http
 }
 

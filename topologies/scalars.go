@@ -1,0 +1,166 @@
+package topologies
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/compose-spec/compose-go/v2/template"
+	"github.com/compose-spec/compose-go/v2/types"
+)
+
+// plain gives a scalar as compose-go will see it, defaults of variables filled in.
+func (v value) plain() (string, bool) {
+	s, ok := v.text()
+	if !ok {
+		return "", false
+	}
+	s, err := template.Substitute(s, func(string) (string, bool) { return "", false })
+	return strings.TrimSpace(s), err == nil
+}
+
+func size(v value) *FileError {
+	var bytes types.UnitBytes
+	s, ok := v.plain()
+	if !ok {
+		return v.fail("want a size, got "+v.kind(), "a number of bytes, or with a unit: 512k, 160m, 1g")
+	}
+	if err := bytes.DecodeMapstructure(s); err != nil || bytes <= 0 {
+		return v.fail(fmt.Sprintf("%q is not a size", s), "a number of bytes above zero, or with a unit: 512k, 160m, 1g")
+	}
+	return nil
+}
+
+func cores(v value) *FileError {
+	s, ok := v.plain()
+	if !ok {
+		return v.fail("want a number of cores, got "+v.kind(), "for example 0.5")
+	}
+	if n, err := strconv.ParseFloat(s, 32); err != nil || !(n > 0 && n <= 1024) {
+		return v.fail(fmt.Sprintf("%q is not a number of cores", s), "a number above zero, for example 0.5")
+	}
+	return nil
+}
+
+func boolean(v value) *FileError {
+	if s, ok := v.plain(); !ok || s != "true" && s != "false" {
+		return v.fail("want true or false", "")
+	}
+	return nil
+}
+
+func duration(v value) *FileError {
+	var d types.Duration
+	s, ok := v.plain()
+	if !ok {
+		return v.fail("want a duration, got "+v.kind(), "for example 500ms or 10s")
+	}
+	if err := d.DecodeMapstructure(s); err != nil || d < 0 {
+		return v.fail(fmt.Sprintf("%q is not a duration", s), "a number with its unit, for example 500ms or 10s")
+	}
+	return nil
+}
+
+func commandLine(v value) *FileError {
+	if err := textOrList("a command line or a list of its words")(v); err != nil {
+		return err
+	}
+	var words types.ShellCommand
+	if s, ok := v.plain(); ok && words.DecodeMapstructure(s) != nil {
+		return v.fail("this is not a command line", "close every quote, or write the words as a list")
+	}
+	return nil
+}
+
+func openFiles(v value) *FileError {
+	const hint = "one number of open files, for example 16384: soft and hard limit are the same here"
+	s, ok := v.plain()
+	if !ok {
+		return v.fail("want a number, got "+v.kind(), hint)
+	}
+	if n, err := strconv.Atoi(s); err != nil || n < 1 {
+		return v.fail(fmt.Sprintf("%q is not a number above zero", s), hint)
+	}
+	return nil
+}
+
+func fileMode(v value) *FileError {
+	s, ok := v.plain()
+	digits := strings.TrimPrefix(s, "0o")
+	n, err := strconv.ParseUint(digits, 8, 32)
+	if !ok || err != nil || n > 0o777 || !strings.HasPrefix(s, "0") {
+		return v.fail("want a file mode in octal", "for example 0444")
+	}
+	return nil
+}
+
+// pairs checks environment and labels: a mapping or a list of name=value.
+func pairs(want string) check {
+	return func(v value) *FileError {
+		if items, ok := v.items(); ok {
+			for _, item := range items {
+				s, ok := item.text()
+				if name, _, hasValue := strings.Cut(s, "="); !ok || !hasValue || name == "" {
+					return item.fail("want name=value", "every name needs "+want)
+				}
+			}
+			return nil
+		}
+		fields, ok := v.fields()
+		if !ok {
+			return v.fail("want a mapping, got "+v.kind(), "write one \"name: value\" a line")
+		}
+		for _, f := range fields {
+			if _, ok := f.text(); !ok && f.tag != "!reset" {
+				return f.failKey("want text, got "+f.kind(), "every name needs "+want)
+			}
+		}
+		return nil
+	}
+}
+
+// dependsOn takes both forms of Compose. Started and healthy mean the same
+// here: a node starts when those it depends on answer their probe.
+func dependsOn(v value) *FileError {
+	if _, ok := v.items(); ok {
+		return listOf(text("a service's name"))(v)
+	}
+	condition := func(v value) *FileError {
+		if s, _ := v.text(); s != types.ServiceConditionStarted && s != types.ServiceConditionHealthy {
+			return v.fail(fmt.Sprintf("condition %q is not supported", s),
+				"service_started or service_healthy; both wait until the node answers its probe")
+		}
+		return nil
+	}
+	reasons := map[string]string{
+		"restart":  "a node that died stays dead, since that is evidence",
+		"required": "every service of a topology is started",
+	}
+	return eachField(mapping(map[string]check{"condition": condition}, reasons, nil))(v)
+}
+
+// oneNetwork accepts the network that every topology has anyway, so that a file
+// can be run by docker compose in a closed network too.
+func oneNetwork(v value) *FileError {
+	const hint = "all nodes share one closed network; say who talks to whom with links:"
+	fields, ok := v.fields()
+	if !ok {
+		return v.fail("want a mapping, got "+v.kind(), hint)
+	}
+	for i, f := range fields {
+		if i > 0 {
+			return f.failKey("a second network is not supported", hint)
+		}
+		if f.null() {
+			continue
+		}
+		if err := mapping(map[string]check{"internal": boolean}, nil, yamlNames[types.NetworkConfig]())(f.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func networkNames(v value) *FileError {
+	return listOf(text("the network's name"))(v)
+}
