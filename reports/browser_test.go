@@ -1,0 +1,182 @@
+package reports_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"relapse/reports"
+)
+
+var shots = flag.String("screenshots", "", "keep the browser test's screenshots in this folder")
+
+// browser starts Chromium, or ends the test: where CI promises one, by failing.
+func browser(t *testing.T, listen func(ev any)) context.Context {
+	t.Helper()
+	if _, err := exec.LookPath("chromium"); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("CI=true promises a browser: %v; install Debian's chromium", err)
+		}
+		t.Skipf("no browser: %v; install Debian's chromium", err)
+	}
+	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.Flag("hide-scrollbars", false))
+	if os.Geteuid() == 0 {
+		opts = append(opts, chromedp.NoSandbox) // chromium's sandbox refuses to start as root
+	}
+	alloc, stop := chromedp.NewExecAllocator(t.Context(), opts...)
+	t.Cleanup(stop)
+	ctx, cancel := chromedp.NewContext(alloc, chromedp.WithListener(listen))
+	t.Cleanup(cancel)
+	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
+		t.Fatalf("start chromium: %v", err)
+	}
+	return ctx
+}
+
+// complaints collects what a page must not do: ask for anything but itself, or
+// make the console complain.
+type complaints struct {
+	sync.Mutex
+	page  string
+	lines []string
+}
+
+func (c *complaints) listen(ev any) {
+	c.Lock()
+	defer c.Unlock()
+	switch ev := ev.(type) {
+	case *network.EventRequestWillBeSent:
+		if u := ev.Request.URL; u != c.page && u != "about:blank" && !strings.HasPrefix(u, "data:") {
+			c.lines = append(c.lines, "request of "+u)
+		}
+	case *runtime.EventConsoleAPICalled:
+		c.lines = append(c.lines, fmt.Sprintf("console.%s", ev.Type))
+	case *runtime.EventExceptionThrown:
+		c.lines = append(c.lines, "exception: "+ev.ExceptionDetails.Text)
+	case *log.EventEntryAdded:
+		c.lines = append(c.lines, fmt.Sprintf("%s %s: %s", ev.Entry.Source, ev.Entry.Level, ev.Entry.Text))
+	}
+}
+
+func TestPageInABrowser(t *testing.T) {
+	dir := *shots
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	r := sample()
+	r.Logs[0].Lines = append(r.Logs[0].Lines, hostile)
+	if _, err := reports.Write(filepath.Join(dir, "page"), r, "html"); err != nil {
+		t.Fatal(err)
+	}
+	path, err := filepath.Abs(filepath.Join(dir, "page", "report.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := (&url.URL{Scheme: "file", Path: path}).String()
+	seen := &complaints{page: page}
+	ctx := browser(t, seen.listen)
+
+	for _, scheme := range []string{"light", "dark"} {
+		for _, width := range []int64{320, 400, 800, 1400} {
+			name := fmt.Sprintf("%s-%d", scheme, width)
+			t.Run(name, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+				defer cancel()
+				err := chromedp.Do(ctx, chromedp.EmulateViewport(width, 900), media(scheme, ""), chromedp.Navigate(page))
+				if err != nil {
+					t.Fatalf("open %s: %v", page, err)
+				}
+				over, err := chromedp.Run(ctx, chromedp.Evaluate[int](`document.documentElement.scrollWidth - document.documentElement.clientWidth`))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if over > 0 {
+					culprits, err := chromedp.Run(ctx, chromedp.Evaluate[string](widest))
+					t.Errorf("the page scrolls sideways by %d px: %s %v", over, culprits, err)
+				}
+				if width == 320 {
+					return
+				}
+				png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+	}
+	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`document.getElementById("evidence").innerText`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text, hostile) {
+		t.Errorf("the hostile log line is not shown as text in:\n%s", text)
+	}
+	for what, script := range map[string]string{
+		"elements that scripts or logs brought in": `document.querySelectorAll("script, iframe, object, embed, img, link:not([rel=icon])").length`,
+		"attributes that run scripts":              `[...document.querySelectorAll("*")].filter(e => [...e.attributes].some(a => a.name.startsWith("on"))).length`,
+		"charts without a name":                    `[...document.querySelectorAll("svg[role=img]")].filter(s => !s.getAttribute("aria-labelledby").split(" ").every(id => document.getElementById(id)?.textContent)).length`,
+		"IDs used twice":                           `[...document.querySelectorAll("[id]")].length - new Set([...document.querySelectorAll("[id]")].map(e => e.id)).size`,
+		"tables without a caption":                 `document.querySelectorAll("table:not(:has(> caption))").length`,
+		"column heads without a scope":             `document.querySelectorAll("th:not([scope])").length`,
+		"links to nowhere":                         `[...document.querySelectorAll("a[href^='#']")].filter(a => !document.getElementById(decodeURIComponent(a.hash.slice(1)))).length`,
+		"texts too faint to read":                  faint,
+	} {
+		n, err := chromedp.Run(ctx, chromedp.Evaluate[int](script))
+		if err != nil {
+			t.Fatalf("count %s: %v", what, err)
+		}
+		if n != 0 {
+			t.Errorf("%d %s", n, what)
+		}
+	}
+	seen.Lock()
+	defer seen.Unlock()
+	for _, line := range seen.lines {
+		t.Error(line)
+	}
+}
+
+// media emulates a colour scheme and, if not empty, a medium such as print.
+func media(scheme, medium string) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Media: medium, Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+		return err
+	})
+}
+
+// widest names what sticks out at the right.
+const widest = `[...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1 && !e.closest(".scroll, pre, svg"))
+	.slice(0, 5).map(e => e.tagName + "." + e.className + " " + e.textContent.slice(0, 40)).join("; ")`
+
+// faint counts texts whose contrast with what lies behind them is below the
+// 4.5 : 1 of WCAG 2.2, criterion 1.4.3.
+const faint = `(() => {
+	const rgb = s => s.match(/[\d.]+/g).map(Number);
+	const lum = c => { const [r, g, b] = c.map(v => (v /= 255) <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b; };
+	const behind = e => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c.length < 4 || c[3] > 0) return c.slice(0, 3); } return [255, 255, 255]; };
+	return [...document.querySelectorAll("body *")].filter(e => {
+		if (![...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim()) || e.closest("defs, title, desc")) return false;
+		const style = getComputedStyle(e), paint = e.closest("svg") ? style.fill : style.color;
+		const a = lum(rgb(paint).slice(0, 3)), b = lum(behind(e));
+		return (Math.max(a, b) + .05) / (Math.min(a, b) + .05) < 4.5;
+	}).length;
+})()`

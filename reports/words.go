@@ -1,0 +1,221 @@
+package reports
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"relapse/replays"
+)
+
+// arms as the design names them; everything else about an arm is in its verdict.
+const (
+	armHealthy = "healthy"
+	armUnfixed = "unfixed"
+	preCause   = "without-"
+	preFix     = "fix-"
+	underMark  = "-under-"
+)
+
+// symbol stands beside the word everywhere, so that no reader needs colour.
+func symbol(o replays.Outcome) string {
+	switch replays.Worst(o) {
+	case replays.Pass:
+		return "✓"
+	case replays.Fail:
+		return "✗"
+	default:
+		return "?"
+	}
+}
+
+// plural gives "1 fix", "2 fixes".
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
+}
+
+// number shortens a value that is one number to four significant digits and
+// leaves every other text as it is.
+func number(s string) string {
+	v, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		return s
+	}
+	return short(v)
+}
+
+func short(v float64) string {
+	abs := math.Abs(v)
+	switch {
+	case abs != 0 && (abs >= 1e9 || abs < 1e-4):
+		return strconv.FormatFloat(v, 'g', 3, 64)
+	case abs >= 1000:
+		return strconv.FormatFloat(math.Round(v), 'f', -1, 64)
+	}
+	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64)
+	if err != nil {
+		return strconv.FormatFloat(v, 'g', 4, 64)
+	}
+	return strconv.FormatFloat(r, 'f', -1, 64)
+}
+
+// inUnit writes a value of a series as people say it.
+func inUnit(v float64, unit string) string {
+	switch {
+	case math.IsNaN(v):
+		return "no sample"
+	case unit == "ratio":
+		return short(math.Round(v*1000)/10) + " %"
+	case unit == "":
+		return short(v)
+	}
+	return short(v) + " " + unit
+}
+
+func seconds(s float64) string {
+	switch {
+	case s >= 600:
+		return fmt.Sprintf("%d min", int(math.Round(s/60)))
+	case s >= 100:
+		return fmt.Sprintf("%.0f s", s)
+	case s >= 10:
+		return fmt.Sprintf("%.1f s", s)
+	}
+	return fmt.Sprintf("%.2f s", s)
+}
+
+func bytesText(n int64) string {
+	switch {
+	case n <= 0:
+		return "not recorded"
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	}
+	return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20))
+}
+
+// promise is how far a finding is from breaking what its arm promises: the
+// check's margin where it should hold, the opposite where it should not. None
+// where nothing is promised, or where an equality leaves no room by its nature.
+func promise(f replays.Finding) (float64, bool) {
+	if f.Margin == nil || f.Expected == nil || strings.HasPrefix(f.Want, "==") || strings.HasPrefix(f.Want, "!=") {
+		return 0, false
+	}
+	if *f.Expected {
+		return *f.Margin, true
+	}
+	return -*f.Margin, true
+}
+
+// zeroLimit says that a limit is 0, so that a margin is a distance and no share.
+func zeroLimit(want string) bool {
+	v, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimLeft(want, "<>=! ")), 64)
+	return err == nil && v == 0
+}
+
+// marginText writes a promise's margin: how much room was left, or how much was
+// missing.
+func marginText(f replays.Finding) string {
+	m, ok := promise(f)
+	if !ok {
+		return ""
+	}
+	room := "room"
+	if m < 0 {
+		room, m = "short", -m
+	}
+	switch {
+	case zeroLimit(f.Want):
+		return short(m) + " " + room
+	case m >= 10:
+		return "over 1000 % " + room
+	case m < 0.1:
+		return short(math.Round(m*10000)/100) + " % " + room
+	}
+	return fmt.Sprintf("%.0f %% %s", m*100, room)
+}
+
+// tightest gives the finding whose promise had the least room.
+func tightest(fs []replays.Finding) (replays.Finding, bool) {
+	var found replays.Finding
+	least := math.Inf(1)
+	for _, f := range fs {
+		if m, ok := promise(f); ok && m < least {
+			least, found = m, f
+		}
+	}
+	return found, !math.IsInf(least, 1)
+}
+
+// deciding says in one line what made an arm's outcome.
+func deciding(a replays.ArmVerdict) string {
+	outcome := replays.Worst(a.Outcome)
+	if outcome == replays.Unknown {
+		for _, g := range a.Validity {
+			return g.Gate + ": " + g.Reason
+		}
+	}
+	for _, f := range a.Findings {
+		if outcome != replays.Pass && replays.Worst(f.Outcome) == outcome {
+			return findingText(f)
+		}
+	}
+	for _, g := range a.Validity {
+		return g.Gate + ": " + g.Reason
+	}
+	if outcome != replays.Pass {
+		return "no finding says why"
+	}
+	if f, ok := tightest(a.Findings); ok {
+		return "tightest: " + findingText(f)
+	}
+	return plural(len(a.Findings), "check", "checks") + " as expected"
+}
+
+func findingText(f replays.Finding) string {
+	at := f.Check
+	if f.Phase != "" {
+		at += " (" + f.Phase + ")"
+	}
+	if f.Held == nil {
+		return at + ": " + orElse(f.Reason, "could not be seen")
+	}
+	text := at + ": got " + orElse(number(f.Got), "nothing") + ", want " + orElse(f.Want, "not stated")
+	switch {
+	case f.Expected == nil:
+		return text + ", nothing promised"
+	case *f.Expected == *f.Held && !*f.Held:
+		return text + ", fails as it should"
+	case *f.Expected != *f.Held && *f.Held:
+		return text + ", should fail and holds"
+	}
+	return text
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// kOfN says how many plays came out as they should.
+func kOfN(a replays.ArmVerdict) string {
+	text := fmt.Sprintf("%d of %d", a.Passed, a.Plays)
+	if a.Unknown > 0 {
+		text += fmt.Sprintf(", %d unknown", a.Unknown)
+	}
+	return text
+}
+
+// armName is an arm's name in running text.
+func armName(arm string) string {
+	if arm == armUnfixed {
+		return "un-fixed"
+	}
+	return arm
+}
