@@ -36,9 +36,11 @@ func newMetrics() *metrics {
 			Help: "Requests that ended, by operation and outcome (ok, refused, error, timeout, unsent).",
 		}, []string{"op", "outcome"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "relapse_request_duration_seconds",
-			Help:    "Time from when a request was meant to be sent to the end of its reply, by operation and outcome.",
-			Buckets: []float64{.002, .005, .01, .025, .05, .1, .15, .25, .5, 1, 2},
+			Name: "relapse_request_duration_seconds",
+			Help: "Time from when a request was meant to be sent to the end of its reply, by operation and outcome.",
+			// Close together around the documented timeout of 100 ms, so that a
+			// reply that waited for it can be told from one that was just slow.
+			Buckets: []float64{.002, .005, .01, .025, .05, .08, .09, .1, .11, .12, .15, .25, .5, 1, 2},
 		}, []string{"op", "outcome"}),
 		offered: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relapse_offered_total",

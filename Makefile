@@ -1,0 +1,55 @@
+# Relapse: `make help` lists what there is.
+
+INCIDENT ?= account-service
+ARM      ?= unfixed
+GO       ?= go
+VERSION  := $(shell git describe --tags --always 2>/dev/null || echo unknown)
+COMMIT   := $(shell git rev-parse HEAD 2>/dev/null)$(shell git diff --quiet HEAD 2>/dev/null || echo -dirty)
+# Static, since the same binary runs inside the containers.
+BUILD    := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)'
+# Programs that setup fetched.
+export PATH := $(CURDIR)/bin:$(PATH)
+# Tests share one engine and one machine: packages go one after the other.
+TEST     := $(GO) test -p 1 -count 1
+
+.PHONY: help build replay verify test fast smoke nightly race bench golden setup clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build bin/relapse
+	@$(BUILD) -o bin/relapse .
+
+replay: build ## replay one incident: make replay INCIDENT=account-service [ARM=unfixed]
+	@bin/relapse replay $(INCIDENT) --arm $(ARM)
+
+verify: build ## play every arm of one incident and judge them together
+	@bin/relapse verify $(INCIDENT)
+
+test: setup fast smoke ## everything that must pass before a change lands
+
+fast: ## vet, and all tests but the plays
+	$(GO) vet ./...
+	$(TEST) ./...
+
+smoke: build ## play healthy, unfixed and one fix of every incident, and mutated incidents
+	$(TEST) -timeout 20m ./suites -ginkgo.label-filter=smoke -ginkgo.v
+
+nightly: build setup ## play every arm of every incident; leaves runs/index.html
+	$(TEST) -timeout 5h ./suites -ginkgo.label-filter=nightly -ginkgo.v
+
+race: setup ## tests under the race detector
+	$(GO) test -p 1 -race ./...
+
+bench: build ## measure: cost of a proxied link, timing of faults, judging
+	$(GO) test -run '^$$' -bench . -benchtime 2s -p 1 ./...
+
+golden: ## rewrite golden files after a change that is meant
+	$(GO) test ./topologies ./faults ./replays ./reports -update
+
+setup: ## install what the tests need (Debian and Ubuntu, as root or with sudo)
+	@.ci/setup
+
+clean: build ## remove what runs left on the engine, and what was built
+	@bin/relapse clean
+	rm -rf bin

@@ -1,0 +1,183 @@
+package replays
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"relapse/replays/samples"
+)
+
+// Bounds of the validity gates. A play outside them says nothing about the
+// system: it is unknown and played again.
+const (
+	latenessBound  = 50 * time.Millisecond  // p99 of a load generator's own lateness
+	shortfallBound = 0.05                   // of a planned rate
+	gapBound       = time.Second            // without a sample of a node that should answer
+	overshootBound = 100 * time.Millisecond // p99 of the worst overshoot of a 1 ms ticker in each quarter second
+	stealBound     = 0.10                   // of the machine's CPU time
+)
+
+func (j judge) gates(timings []FaultTiming) []Gate {
+	var out []Gate
+	for _, gate := range []func() []Gate{
+		j.playComplete,
+		func() []Gate { return faultsInEffect(timings) },
+		j.loadOnTime, j.loadComplete, j.samplesComplete, j.machineQuiet, j.nodesAlive,
+	} {
+		out = append(out, gate()...)
+	}
+	return out
+}
+
+func (j judge) playComplete() []Gate {
+	for _, e := range j.Events {
+		if e.Event == EventPhasesEnd {
+			return nil
+		}
+	}
+	return []Gate{{"play-complete", "the play stopped before its last phase ended" + j.ending()}}
+}
+
+// faultsInEffect asks of every fault that it was seen in effect, not before its
+// time, and gone afterwards.
+func faultsInEffect(timings []FaultTiming) []Gate {
+	var out []Gate
+	say := func(f FaultTiming, format string, args ...any) {
+		out = append(out, Gate{"fault-in-effect", fmt.Sprintf("fault %s %s", f.Name, fmt.Sprintf(format, args...))})
+	}
+	for _, f := range timings {
+		switch {
+		case f.Error != "":
+			say(f, "failed: %s", f.Error)
+		case f.InjectedAt == nil:
+			say(f, "was never injected")
+		case f.InEffectAt == nil:
+			say(f, "was never seen in effect")
+		case f.GoneAt == nil:
+			say(f, "was not seen gone after its undo")
+		}
+	}
+	return out
+}
+
+// query evaluates one comparison of a gate over the whole play or a part of it.
+func (j judge) query(from, to float64, format string, args ...any) samples.Result {
+	text := fmt.Sprintf(format, args...)
+	q, err := samples.ParseQuery(text)
+	if err != nil {
+		return samples.Result{State: samples.NoData, Reason: fmt.Sprintf("gate query %s: %v", text, err)}
+	}
+	return q.Instant(j.Samples, j.at(to), time.Duration((to-from)*float64(time.Second)))
+}
+
+func (j judge) loadOnTime() []Gate {
+	var out []Gate
+	for _, source := range j.Plan.Load {
+		r := j.query(0, j.Plan.Length(),
+			`histogram_quantile(0.99, sum by (le) (rate(relapse_lateness_seconds_bucket{node=%q}[$phase]))) <= %g`,
+			source.Node, latenessBound.Seconds())
+		switch r.State {
+		case samples.NotHeld:
+			out = append(out, Gate{"load-on-time", fmt.Sprintf("load generator %s was late: p99 lateness %s s, bound %s", source.Node, r.Got, latenessBound)})
+		case samples.NoData:
+			out = append(out, Gate{"load-on-time", fmt.Sprintf("lateness of load generator %s cannot be read: %s", source.Node, r.Reason)})
+		}
+	}
+	if len(j.Plan.Load) == 0 {
+		out = append(out, Gate{"load-on-time", "the topology has no load generator"})
+	}
+	return out
+}
+
+// loadComplete compares what was really sent with the plan, per operation and
+// phase. A rate so low that two arrivals are more than the bound is allowed
+// those two.
+func (j judge) loadComplete() []Gate {
+	var out []Gate
+	for _, phase := range j.Plan.Phases {
+		from := phase.Start + 0.25 // rates are set at the start; the first sample of the new rate comes after it
+		window := phase.End - from
+		for node, rates := range phase.Traffic {
+			for op, rate := range rates {
+				if rate == 0 {
+					continue
+				}
+				want := rate * j.surge(node, op, phase)
+				short := max(want*shortfallBound, 2/window)
+				r := j.query(from, phase.End,
+					`sum(rate(relapse_offered_total{node=%q,op=%q}[$phase])) - (sum(rate(relapse_requests_total{node=%q,op=%q,outcome="unsent"}[$phase])) or vector(0)) >= %g`,
+					node, op, node, op, want-short)
+				switch r.State {
+				case samples.NotHeld:
+					out = append(out, Gate{"load-complete", fmt.Sprintf("%s sent %s %s/s during %s, planned %.4g", node, r.Got, op, phase.Name, want)})
+				case samples.NoData:
+					out = append(out, Gate{"load-complete", fmt.Sprintf("what %s sent of %s during %s cannot be read: %s", node, op, phase.Name, r.Reason)})
+				}
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Gate) int { return strings.Compare(a.Reason, b.Reason) })
+	return out
+}
+
+func (j judge) surge(node, op string, phase PlannedPhase) float64 {
+	factor := 1.0
+	for _, s := range j.Plan.Surges {
+		if s.Node == node && s.Operation == op && s.Start <= phase.Start && s.End >= phase.End {
+			factor *= s.Times
+		}
+	}
+	return factor
+}
+
+// samplesComplete asks for a sample a second of every measured node, except of
+// those that a fault stops and those whose gaps are evidence of the failure.
+// Rounds that the tool itself missed count always.
+func (j judge) samplesComplete() []Gate {
+	var out []Gate
+	if len(j.Targets) == 0 {
+		return []Gate{{"samples-complete", "no node was measured"}}
+	}
+	for _, t := range j.Targets {
+		if t.WorstMiss > gapBound.Seconds() {
+			out = append(out, Gate{"samples-complete", fmt.Sprintf("%s was not asked for %.2fs, bound %s", t.Node, t.WorstMiss, gapBound)})
+		}
+		if t.GapsAreEvidence || slices.Contains(j.Plan.Stopped, t.Node) {
+			continue
+		}
+		if t.WorstGap > gapBound.Seconds() {
+			out = append(out, Gate{"samples-complete", fmt.Sprintf("%s gave no sample for %.2fs, bound %s", t.Node, t.WorstGap, gapBound)})
+		}
+	}
+	return out
+}
+
+func (j judge) machineQuiet() []Gate {
+	var out []Gate
+	length := j.Plan.Length()
+	for _, g := range []struct{ what, query string }{
+		{"a 1 ms ticker overshot", fmt.Sprintf(`quantile_over_time(0.99, relapse_tool_overshoot_seconds[$phase]) <= %g`, overshootBound.Seconds())},
+		{"the hypervisor took CPU time away", fmt.Sprintf(`rate(relapse_machine_steal_seconds_total[$phase]) <= %g`, stealBound)},
+	} {
+		r := j.query(0, length, "%s", g.query)
+		switch r.State {
+		case samples.NotHeld:
+			out = append(out, Gate{"machine-quiet", fmt.Sprintf("%s: %s, want %s", g.what, r.Got, r.Want)})
+		case samples.NoData:
+			out = append(out, Gate{"machine-quiet", fmt.Sprintf("whether %s cannot be read: %s", g.what, r.Reason)})
+		}
+	}
+	return out
+}
+
+func (j judge) nodesAlive() []Gate {
+	var out []Gate
+	for _, e := range j.Events {
+		if e.Event == EventNodeDead && !slices.Contains(j.Plan.Stopped, e.Node) {
+			out = append(out, Gate{"nodes-alive", fmt.Sprintf("node %s is dead (%s) and no fault killed it", e.Node, e.Detail)})
+		}
+	}
+	return out
+}

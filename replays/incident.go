@@ -1,0 +1,202 @@
+// Package replays holds what happened: one folder per documented incident, and
+// the engine that plays an incident, records it and judges the record.
+//
+// [Load] reads an incident file and refuses a bad one with its place. From an
+// [Incident], [Incident.Plan] makes the plan of one arm, which is pure and can
+// be printed. [Play] carries a plan out and leaves a [Record], a folder.
+// [JudgePlay] and [JudgeIncident] read records and give verdicts: they know no
+// clock, no network and no engine, so that a record can be judged years later
+// on another machine.
+package replays
+
+import (
+	"io/fs"
+	"path"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"relapse/faults"
+	"relapse/replays/samples"
+	"relapse/topologies"
+)
+
+// Incident is a documented failure: what was seen, what caused it, what was
+// done about it, and the checks that tell whether all that is so here too.
+type Incident struct {
+	Name       string             `yaml:"incident"`
+	Title      string             `yaml:"title"`
+	Source     Source             `yaml:"source"`
+	Story      string             `yaml:"story"`
+	Scale      Scale              `yaml:"scale"`
+	Modelled   []string           `yaml:"modelled"` // costs that are modelled, not burnt
+	Topology   string             `yaml:"topology"`
+	Speed      float64            `yaml:"speed"` // documented seconds per second played
+	Phases     []Phase            `yaml:"phases"`
+	Traffic    Traffic            `yaml:"traffic"`
+	Faults     Ordered[FaultSpec] `yaml:"faults"`
+	Conditions []string           `yaml:"conditions"` // faults held from start to end of every arm: limits that the documented system had
+	Symptoms   []Check            `yaml:"symptoms"`
+	Objectives []Check            `yaml:"objectives"`
+	Invariants []Check            `yaml:"invariants"`
+	Triggers   Ordered[Trigger]   `yaml:"triggers"`
+	Causes     Ordered[Cause]     `yaml:"causes"`
+	Fixes      Ordered[Fix]       `yaml:"fixes"`
+	Alerts     *Alerts            `yaml:"alerts"`
+
+	rules       *samples.Rules           // of Alerts
+	files       map[string][]byte        // all files read, by their path in a record's incident folder
+	topologies  map[string]loadedOverlay // by overlay set
+	topologyFS  fs.FS
+	topologyDir string
+}
+
+type loadedOverlay struct {
+	topology *topologies.Topology
+	err      error
+}
+
+// Source is where an incident is documented.
+type Source struct {
+	Publisher string `yaml:"publisher" json:"publisher"`
+	Date      string `yaml:"date" json:"date"` // of the incident, 2018-02-04
+	Document  string `yaml:"document" json:"document"`
+	URL       string `yaml:"url" json:"url"`
+}
+
+// Scale sets the documented size beside the one played.
+type Scale struct {
+	Documented string `yaml:"documented" json:"documented"`
+	Here       string `yaml:"here" json:"here"`
+}
+
+// Phase is a named stretch of every arm's timeline.
+type Phase struct {
+	Name  string        `yaml:"name"`
+	Lasts time.Duration `yaml:"lasts"`
+	// Settle is the time at the phase's start that checks leave out, since the
+	// system is still on its way. Half a second where the file is silent.
+	Settle  *time.Duration `yaml:"settle"`
+	Faults  []string       `yaml:"faults"`
+	Traffic Traffic        `yaml:"traffic"` // in place of the incident's, per operation
+}
+
+const defaultSettle = 500 * time.Millisecond
+
+func (p Phase) settle() time.Duration {
+	if p.Settle != nil {
+		return *p.Settle
+	}
+	return defaultSettle
+}
+
+// Traffic is what players ask for: node, operation, rate per second.
+type Traffic map[string]map[string]Rate
+
+// FaultSpec is a fault as the file states it.
+type FaultSpec struct {
+	Kind  string
+	Says  string
+	Fault faults.Fault
+	Text  string // the parameters as written, for plans and reports
+	node  ast.Node
+}
+
+// Check is a symptom, an objective or an invariant: a PromQL comparison over
+// what was measured.
+type Check struct {
+	ID     string         `yaml:"id"`
+	Says   string         `yaml:"says"`
+	Fact   string         `yaml:"fact"` // the documented statement, with its figure
+	During Names          `yaml:"during"`
+	Query  string         `yaml:"query"`
+	Holds  Holds          `yaml:"holds"`
+	Settle *time.Duration `yaml:"settle"` // in place of the phases' own
+	query  *samples.Query
+}
+
+// Change is the one mechanism behind triggers, causes, fixes and challenges.
+type Change struct {
+	Overlays []string          `yaml:"overlays"` // of the topology, applied in order
+	Remove   []string          `yaml:"remove"`   // faults that do not happen
+	Replace  map[string]string `yaml:"replace"`  // fault -> the fault that happens in its place
+	Add      map[string]Names  `yaml:"add"`      // phase -> faults that happen as well
+	Traffic  Traffic           `yaml:"traffic"`  // in place of the incident's, in every phase
+}
+
+// Trigger is another way into the same outage than the one in the phases.
+type Trigger struct {
+	Says   string `yaml:"says"`
+	Change Change `yaml:"change"`
+}
+
+// Promise says how the checks come out in an arm. Checks that no list names are
+// shown without an expectation.
+type Promise struct {
+	Restores Names `yaml:"restores"` // objectives that hold
+	Cures    Names `yaml:"cures"`    // symptoms that are not seen
+	Leaves   Names `yaml:"leaves"`   // objectives that still fail, symptoms that are still seen
+}
+
+func (p Promise) empty() bool { return len(p.Restores)+len(p.Cures)+len(p.Leaves) == 0 }
+
+// Cause is a contributing factor that can be taken away.
+type Cause struct {
+	Says      string `yaml:"says"`
+	Without   Change `yaml:"without"`
+	Necessary bool   `yaml:"necessary"` // without it there is no outage
+	Promise   `yaml:",inline"`
+}
+
+// Fix is a change that the source documents or that its lesson suggests.
+type Fix struct {
+	Says       string `yaml:"says"`
+	Documented bool   `yaml:"documented"`
+	Change     Change `yaml:"change"`
+	Promise    `yaml:",inline"`
+	On         Ordered[Promise]   `yaml:"on"` // trigger -> how the fix comes out under it
+	Challenges Ordered[Challenge] `yaml:"challenges"`
+}
+
+// Challenge is a further fault thrown at a fix.
+type Challenge struct {
+	Says    string `yaml:"says"`
+	Change  Change `yaml:"change"`
+	Promise `yaml:",inline"`
+	Holds   Names `yaml:"holds"` // objectives that hold and symptoms that stay cured, in one list
+}
+
+// Alerts are ordinary Prometheus rules, and when they should fire.
+type Alerts struct {
+	Rules  string  `yaml:"rules"`  // file beside the incident file
+	Fire   []Fires `yaml:"fire"`   // un-fixed
+	Silent Names   `yaml:"silent"` // phases of the un-fixed arm in which none fires; the healthy arm is silent throughout
+}
+
+// Fires says that an alert fires during a phase of the un-fixed arm.
+type Fires struct {
+	Alert  string        `yaml:"alert"`
+	During string        `yaml:"during"`
+	Within time.Duration `yaml:"within"` // of the phase's start
+}
+
+// Chart is a quantity that a report draws over time, arm beside arm.
+type Chart struct {
+	Name  string `yaml:"name"`
+	Unit  string `yaml:"unit"`  // "ratio" is drawn as percent
+	Step  bool   `yaml:"step"`  // a value holds until the next one, as of a count of nodes
+	Query string `yaml:"query"` // PromQL that gives one series
+}
+
+// OverlayText is an overlay of the incident's topology as its file writes it.
+func (i *Incident) OverlayText(name string) string {
+	return string(i.files[path.Join(i.Topology, "overlays", name+".yaml")])
+}
+
+// RulesText is the incident's alert rules as their file writes them.
+func (i *Incident) RulesText() string {
+	if i.Alerts == nil {
+		return ""
+	}
+	return string(i.files[i.Alerts.Rules])
+}

@@ -1,0 +1,76 @@
+package replays
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"relapse/topologies"
+)
+
+//go:embed */incident.yaml */alerts.yaml
+var library embed.FS
+
+// Names gives the names of the library's incidents, sorted.
+func Names() []string {
+	paths, err := fs.Glob(library, "*/"+FileName)
+	if err != nil { // the pattern is a constant
+		panic(err)
+	}
+	out := make([]string, len(paths))
+	for n, p := range paths {
+		out[n] = path.Dir(p)
+	}
+	return out
+}
+
+// UnknownIncidentError is a name that is neither in the library nor a folder
+// with an incident file.
+type UnknownIncidentError struct {
+	Name  string
+	Names []string
+}
+
+func (e *UnknownIncidentError) Error() string {
+	hint := "the library has: " + strings.Join(e.Names, ", ")
+	if n := topologies.Nearest(e.Name, e.Names); n != "" {
+		hint = fmt.Sprintf("did you mean %s?", n)
+	}
+	return fmt.Sprintf("there is no incident %q, in the library or as a folder with an %s: %s", e.Name, FileName, hint)
+}
+
+// Find loads an incident by its name in the library or from a folder of the
+// user's own. A folder wins where the argument looks like a path.
+func Find(name string) (*Incident, error) {
+	if strings.ContainsRune(name, filepath.Separator) || name == "." {
+		if _, err := os.Stat(filepath.Join(name, FileName)); err != nil {
+			return nil, &UnknownIncidentError{name, Names()}
+		}
+		return Load(namedFS{os.DirFS(name), name}, ".")
+	}
+	if _, err := fs.Stat(library, path.Join(name, FileName)); err == nil {
+		return Load(namedFS{library, "replays"}, name)
+	}
+	if _, err := os.Stat(filepath.Join(name, FileName)); err == nil {
+		return Load(namedFS{os.DirFS(name), name}, ".")
+	}
+	return nil, &UnknownIncidentError{name, Names()}
+}
+
+// namedFS is a file system whose place is known, so that errors can name files
+// as people would open them.
+type namedFS struct {
+	fs.FS
+	root string
+}
+
+func displayPath(fsys fs.FS, file string) string {
+	if n, ok := fsys.(namedFS); ok {
+		return filepath.Join(n.root, filepath.FromSlash(file))
+	}
+	return file
+}

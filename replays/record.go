@@ -1,0 +1,288 @@
+package replays
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"relapse/faults"
+	"relapse/replays/samples"
+	"relapse/topologies"
+)
+
+// Names of the files in a record.
+const (
+	planFile        = "plan.json"
+	eventsFile      = "events.ndjson"
+	samplesFile     = "samples.om.gz"
+	environmentFile = "environment.json"
+	VerdictFile     = "verdict.json"
+	incidentFolder  = "incident"
+	logsFolder      = "logs"
+)
+
+// Record is what a play leaves: a folder that can be judged and reported on its
+// own, on another machine, years later.
+type Record struct {
+	Dir         string
+	Plan        *Plan
+	Events      []Event
+	Samples     *samples.Store
+	Rules       *samples.Rules // nil where the incident has none
+	Environment Environment
+	Targets     []TargetHealth
+}
+
+// Event is something that happened during a play, on the play's own clock.
+type Event struct {
+	T      float64   `json:"t"` // seconds since the play started, monotonic
+	At     time.Time `json:"at"`
+	Event  string    `json:"event"`
+	Phase  string    `json:"phase,omitempty"`
+	Fault  string    `json:"fault,omitempty"`
+	Step   string    `json:"step,omitempty"`
+	Node   string    `json:"node,omitempty"`
+	Detail string    `json:"detail,omitempty"`
+}
+
+// The events of a play.
+const (
+	EventStarting  = "starting"   // detail: what is being set up
+	EventStarted   = "started"    // every node is ready
+	EventPhase     = "phase"      // a phase begins
+	EventPhasesEnd = "phases-end" // the last phase ended
+	EventFault     = "fault"      // a fault took a step, see faults.Step
+	EventNodeDead  = "node-dead"  // a node is found dead at the end
+	EventStopped   = "stopped"    // every node is gone
+	EventTrouble   = "trouble"    // the rig failed, or somebody interrupted
+)
+
+// Environment is where and with what a play ran.
+type Environment struct {
+	Run     string                `json:"run"`
+	Started time.Time             `json:"started"`
+	Seconds float64               `json:"seconds"` // from the play's start until nothing of it was left
+	Tool    Tool                  `json:"tool"`
+	Command []string              `json:"command"`
+	Machine Machine               `json:"machine"`
+	Images  []topologies.ImageUse `json:"images"`
+	Targets []TargetHealth        `json:"targets"`
+}
+
+// Tool is the build that played.
+type Tool struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+	Dirty   bool   `json:"dirty"`
+	Go      string `json:"go"`
+}
+
+// Machine is the machine that played.
+type Machine struct {
+	OS     string `json:"os"`
+	Kernel string `json:"kernel"`
+	CPU    string `json:"cpu"`
+	CPUs   int    `json:"cpus"`
+	Memory uint64 `json:"memory"` // bytes
+	Engine string `json:"engine"`
+	Cgroup string `json:"cgroup"`
+}
+
+// TargetHealth says how well a node could be measured between the first phase's
+// start and the last one's end; times in seconds.
+type TargetHealth struct {
+	Node            string  `json:"node"`
+	Kind            string  `json:"kind"`
+	Rounds          int     `json:"rounds"`
+	Failed          int     `json:"failed"`     // asked, and no answer
+	Missed          int     `json:"missed"`     // not asked in time
+	WorstGap        float64 `json:"worst_gap"`  // longest time without an answer
+	WorstMiss       float64 `json:"worst_miss"` // longest time without being asked
+	GapsAreEvidence bool    `json:"gaps_are_evidence"`
+}
+
+// stepFailed is the step of a fault that did not do what it should; the
+// event's detail says what.
+const stepFailed faults.Step = "failed"
+
+// ErrNoRecord is wrapped by [ReadRecord] where a folder is no record of a play.
+var ErrNoRecord = errors.New("not a record of a play")
+
+// ReadRecord reads a record from its folder. Samples that are missing, as after
+// a crash, leave an empty store: the judge then says unknown.
+func ReadRecord(dir string) (*Record, error) {
+	r := &Record{Dir: dir, Plan: new(Plan), Samples: samples.NewStore()}
+	if err := readJSON(filepath.Join(dir, planFile), r.Plan); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s: %w: it has no %s", dir, ErrNoRecord, planFile)
+		}
+		return nil, err
+	}
+	if err := r.readEvents(); err != nil {
+		return nil, err
+	}
+	if err := readJSON(filepath.Join(dir, environmentFile), &r.Environment); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	r.Targets = r.Environment.Targets
+	if err := r.readSamples(); err != nil {
+		return nil, err
+	}
+	return r, r.readRules()
+}
+
+func (r *Record) readEvents() error {
+	f, err := os.Open(filepath.Join(r.Dir, eventsFile))
+	if err != nil {
+		return fmt.Errorf("read record: %w", err)
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for n := 1; lines.Scan(); n++ {
+		var e Event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			// A crash may cut the last line short; what came before stands.
+			break
+		}
+		r.Events = append(r.Events, e)
+	}
+	return lines.Err()
+}
+
+func (r *Record) readSamples() error {
+	f, err := os.Open(filepath.Join(r.Dir, samplesFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read record: %w", err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", f.Name(), err)
+	}
+	store, err := samples.Read(z)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", f.Name(), err)
+	}
+	r.Samples = store
+	return nil
+}
+
+// readRules reads the rules alone: a run of many plays is judged without
+// loading its incident once for each.
+func (r *Record) readRules() error {
+	if r.Plan.Rules == "" {
+		return nil
+	}
+	path := filepath.Join(r.Dir, incidentFolder, filepath.FromSlash(r.Plan.Rules))
+	src, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("read the record's alert rules: %w", err)
+	}
+	if r.Rules, err = samples.ParseRules(src); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// Incident reads the incident as it was when the play was made.
+func (r *Record) Incident() (*Incident, error) {
+	return Load(os.DirFS(filepath.Join(r.Dir, incidentFolder)), ".")
+}
+
+// Logs gives the paths of the nodes' logs, by node.
+func (r *Record) Logs() map[string]string {
+	out := map[string]string{}
+	paths, _ := filepath.Glob(filepath.Join(r.Dir, logsFolder, "*.log"))
+	for _, p := range paths {
+		name := filepath.Base(p)
+		out[name[:len(name)-len(".log")]] = p
+	}
+	return out
+}
+
+// Origin is when the first phase began; false if none did.
+
+func (r *Record) Origin() (time.Time, bool) {
+	for _, e := range r.Events {
+		if e.Event == EventPhase {
+			return e.At, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// ending says why a play ended early, where it says so itself.
+func (r *Record) ending() string {
+	for _, e := range slices.Backward(r.Events) {
+		if e.Event == EventTrouble {
+			return ": " + e.Detail
+		}
+	}
+	return ""
+}
+
+// faultTimings gathers each planned fault's steps, in seconds since the first
+// phase began.
+func (r *Record) faultTimings() []FaultTiming {
+	origin := 0.0
+	for _, e := range r.Events {
+		if e.Event == EventPhase {
+			origin = e.T
+			break
+		}
+	}
+	out := []FaultTiming{}
+	for _, f := range r.Plan.Faults {
+		t := FaultTiming{Name: f.Name, Kind: f.Kind, ScheduledAt: f.Start}
+		for _, e := range r.Events {
+			if e.Event != EventFault || e.Fault != f.Name {
+				continue
+			}
+			at := e.T - origin
+			switch faults.Step(e.Step) {
+			case faults.Injected:
+				t.InjectedAt = &at
+			case faults.InEffect:
+				t.InEffectAt = &at
+			case faults.Undone:
+				t.UndoneAt = &at
+			case faults.Gone:
+				t.GoneAt = &at
+			case stepFailed:
+				t.Error = e.Detail
+			}
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+func readJSON(path string, into any) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, into); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// WriteJSON writes a file of the record, readable for people too.
+func WriteJSON(path string, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(b, '\n'), 0o644)
+}

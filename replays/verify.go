@@ -1,0 +1,188 @@
+package replays
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// retries is how often an unknown play is played again.
+const retries = 2
+
+// matrixFile says what a run of several plays was asked for.
+const matrixFile = "matrix.json"
+
+// Matrix is a run of several arms of an incident, each some times.
+type Matrix struct {
+	Incident string    `json:"incident"`
+	Arms     []string  `json:"arms"`
+	Repeat   int       `json:"repeat"`
+	Seed     uint64    `json:"seed"`
+	Started  time.Time `json:"started"`
+	Command  []string  `json:"command"`
+	Plays    []string  `json:"plays"`   // folders, in the order played
+	Seconds  float64   `json:"seconds"` // from the first play's start to the last one's end
+}
+
+// VerifyOptions say what [Verify] plays.
+type VerifyOptions struct {
+	PlayOptions
+	Dir    string
+	Arms   []string // in the order to play them
+	Repeat int
+	Seed   uint64
+	// Playing is told of every play before it starts, Played after it was
+	// judged; either may be nil.
+	Playing func(plan *Plan, round, attempt int)
+	Played  func(plan *Plan, verdict PlayVerdict)
+}
+
+// Verify plays arms of an incident and judges them together. Rounds come one
+// after the other rather than arm by arm, so that a noisy minute spoils one
+// play of each arm and not all plays of one.
+//
+// An error means trouble with the rig. The verdict over what was played until
+// then comes with it.
+func Verify(ctx context.Context, inc *Incident, o VerifyOptions) (Verdict, error) {
+	c := NewCampaign(inc, o)
+	var trouble error
+rounds:
+	for round := range o.Repeat {
+		for _, arm := range o.Arms {
+			if _, trouble = c.Play(ctx, arm, round); trouble != nil {
+				break rounds
+			}
+		}
+	}
+	v, err := c.End()
+	return v, errors.Join(trouble, err)
+}
+
+// Campaign is a run of several plays into one folder, judged together at its
+// end.
+type Campaign struct {
+	inc    *Incident
+	o      VerifyOptions
+	matrix Matrix
+	plays  []Judged
+}
+
+// NewCampaign starts a run. Nothing is played yet.
+func NewCampaign(inc *Incident, o VerifyOptions) *Campaign {
+	return &Campaign{inc: inc, o: o, matrix: Matrix{
+		Incident: inc.Name, Arms: o.Arms, Repeat: o.Repeat, Seed: o.Seed, Started: time.Now(), Command: o.Command,
+	}}
+}
+
+// Play plays one arm in one round, counted from zero. An unknown play is played
+// again, up to two times; all plays are part of the verdict, and the last one
+// is returned.
+func (c *Campaign) Play(ctx context.Context, arm string, round int) (PlayVerdict, error) {
+	n := max(0, slices.Index(c.o.Arms, arm))
+	var last PlayVerdict
+	for attempt := range 1 + retries {
+		if ctx.Err() != nil {
+			return last, interrupted(ctx)
+		}
+		name := fmt.Sprintf("%s-%d", arm, round+1)
+		if attempt > 0 {
+			name = fmt.Sprintf("%s-again-%d", name, attempt)
+		}
+		plan, err := c.inc.Plan(arm, c.o.Seed+uint64(round*len(c.o.Arms)+n)+uint64(attempt)<<32)
+		if err != nil {
+			return last, err
+		}
+		if c.o.Playing != nil {
+			c.o.Playing(plan, round, attempt)
+		}
+		options := c.o.PlayOptions
+		options.Run = fmt.Sprintf("%s-%d", options.Run, len(c.plays)+1)
+		dir := filepath.Join(c.o.Dir, name)
+		record, err := Play(ctx, c.inc, plan, dir, options)
+		if record == nil {
+			return last, err
+		}
+		last = JudgePlay(record)
+		c.plays = append(c.plays, Judged{plan, last})
+		c.matrix.Plays = append(c.matrix.Plays, name)
+		if c.o.Played != nil {
+			c.o.Played(plan, last)
+		}
+		if err := errors.Join(err, WriteJSON(filepath.Join(dir, VerdictFile), last)); err != nil {
+			return last, err
+		}
+		if last.Outcome != Unknown {
+			break
+		}
+	}
+	return last, nil
+}
+
+// End judges all plays together and saves the verdict beside them.
+func (c *Campaign) End() (Verdict, error) {
+	c.matrix.Seconds = time.Since(c.matrix.Started).Seconds()
+	v := c.matrix.judge(c.plays, c.o.Dir)
+	return v, errors.Join(
+		WriteJSON(filepath.Join(c.o.Dir, matrixFile), c.matrix),
+		WriteJSON(filepath.Join(c.o.Dir, VerdictFile), v))
+}
+
+// judge weighs the plays and adds what the run cost.
+func (m Matrix) judge(plays []Judged, dir string) Verdict {
+	v := JudgeIncident(plays, m.Repeat)
+	v.Record = dir
+	v.Timing.Total = m.Seconds
+	for _, p := range plays {
+		v.Timing.Phases += p.Verdict.Phases
+		v.Timing.WorstOver = max(v.Timing.WorstOver, p.Verdict.Seconds-p.Verdict.Phases)
+	}
+	if v.Timing.Phases > 0 {
+		v.Timing.Ratio = v.Timing.Total / v.Timing.Phases
+	}
+	return v
+}
+
+// Run is a folder of plays, read back: one play, or a matrix of them.
+type Run struct {
+	Matrix  Matrix
+	Records []*Record
+	Plays   []Judged
+	Verdict Verdict
+}
+
+// ReadRun reads and judges a folder again: that of one play, or that of a run
+// with several.
+func ReadRun(dir string) (*Run, error) {
+	run := &Run{}
+	folders := []string{dir}
+	switch err := readJSON(filepath.Join(dir, matrixFile), &run.Matrix); {
+	case err == nil:
+		folders = nil
+		for _, name := range run.Matrix.Plays {
+			folders = append(folders, filepath.Join(dir, name))
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	for _, folder := range folders {
+		r, err := ReadRecord(folder)
+		if err != nil {
+			return nil, err
+		}
+		run.Records = append(run.Records, r)
+		run.Plays = append(run.Plays, Judged{r.Plan, JudgePlay(r)})
+	}
+	if run.Matrix.Incident == "" && len(run.Records) == 1 {
+		r := run.Records[0]
+		run.Matrix = Matrix{
+			Incident: r.Plan.Incident, Arms: []string{r.Plan.Arm}, Repeat: 1, Seed: r.Plan.Seed,
+			Started: r.Environment.Started, Command: r.Environment.Command, Seconds: r.Environment.Seconds,
+		}
+	}
+	run.Verdict = run.Matrix.judge(run.Plays, dir)
+	return run, nil
+}
