@@ -1,0 +1,126 @@
+package suites_test
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"relapse/replays"
+	"relapse/reports"
+	"relapse/topologies"
+)
+
+// playWithin bounds one arm, its replays after an unknown outcome included.
+const playWithin = 5 * time.Minute
+
+var _ = Describe("incident", func() {
+	for _, name := range replays.Names() {
+		inc, err := replays.Find(name)
+		if err != nil {
+			// Ginkgo builds its tree before any spec runs: a spec tells it.
+			It("can be loaded: "+name, Label("smoke", "nightly"), func() { Expect(err).NotTo(HaveOccurred()) })
+			continue
+		}
+		Describe(name, Ordered, ContinueOnFailure, Label(name), func() { armsOf(inc) })
+	}
+})
+
+// armsOf makes a spec of every arm, and those that no query can state.
+func armsOf(inc *replays.Incident) {
+	var campaign *replays.Campaign
+	var dir string
+	played := map[string]replays.PlayVerdict{}
+	BeforeAll(func() {
+		o := options(inc.Name)
+		o.Arms = inc.Arms()
+		dir = o.Dir
+		campaign = replays.NewCampaign(inc, o)
+	})
+	smoke := smokeArms(inc)
+	for _, arm := range inc.Arms() {
+		labels := Label("nightly")
+		if smoke[arm] {
+			labels = Label("nightly", "smoke")
+		}
+		It("comes out as its file says: "+arm, labels, func(ctx SpecContext) {
+			verdict, err := campaign.Play(ctx, arm, 0)
+			Expect(err).NotTo(HaveOccurred(), "the rig failed")
+			played[arm] = verdict
+			AddReportEntry("record", verdict.Record)
+			Expect(verdict.Outcome).To(Equal(replays.Pass), explain(verdict))
+		}, SpecTimeout(playWithin))
+	}
+	It("is judged the same from disk alone", Label("smoke", "nightly"), func() {
+		Expect(played).NotTo(BeEmpty(), "nothing was played")
+		for arm, verdict := range played {
+			record, err := replays.ReadRecord(verdict.Record)
+			Expect(err).NotTo(HaveOccurred())
+			again := replays.JudgePlay(record)
+			Expect(again.Outcome).To(Equal(verdict.Outcome), arm)
+			Expect(again.Findings).To(Equal(verdict.Findings), arm)
+		}
+	})
+	It("leaves no container and no network behind", Label("smoke", "nightly"), func(ctx SpecContext) {
+		swept, err := topologies.Clean(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(swept).To(BeZero(), "what was swept should have been gone")
+	}, SpecTimeout(time.Minute))
+	AfterAll(func() {
+		if len(played) == 0 {
+			return
+		}
+		verdict, err := campaign.End()
+		Expect(err).NotTo(HaveOccurred())
+		writeReports(dir)
+		Expect(verdict.Vacuous).To(BeEmpty(), "checks that prove nothing")
+		Expect(verdict.Reasons).To(BeEmpty())
+	})
+}
+
+// smokeArms are enough to see an incident and one way out of it.
+func smokeArms(inc *replays.Incident) map[string]bool {
+	arms := map[string]bool{"healthy": true, "unfixed": true}
+	for _, f := range inc.Fixes {
+		// The first fix that leaves nothing, else the first.
+		if len(arms) == 2 || len(f.Value.Leaves) == 0 {
+			delete(arms, "fix-"+inc.Fixes[0].Name)
+			arms["fix-"+f.Name] = true
+		}
+		if len(f.Value.Leaves) == 0 {
+			break
+		}
+	}
+	return arms
+}
+
+func writeReports(dir string) {
+	run, err := replays.ReadRun(dir)
+	Expect(err).NotTo(HaveOccurred())
+	report, err := reports.FromRun(run)
+	Expect(err).NotTo(HaveOccurred())
+	var names []string
+	for _, f := range reports.Formats() {
+		names = append(names, f.Name)
+	}
+	_, err = reports.Write(dir, report, names...)
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// explain tells a failed arm in the words of its record.
+func explain(v replays.PlayVerdict) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "arm %s: %s (record %s)\n", v.Arm, v.Outcome, v.Record)
+	for _, g := range v.Validity {
+		fmt.Fprintf(&b, "  gate %s: %s\n", g.Gate, g.Reason)
+	}
+	for _, f := range v.Findings {
+		if f.Expected == nil || f.Outcome == replays.Pass {
+			continue
+		}
+		fmt.Fprintf(&b, "  %s during %s: got %s, want %s (should hold: %t) %s\n", f.Check, f.Phase, f.Got, f.Want, *f.Expected, f.Reason)
+	}
+	return b.String()
+}
