@@ -51,8 +51,11 @@ func (s *System) startContainers(ctx context.Context, local map[string]string) e
 	for i := range s.topology.Nodes {
 		node := &s.topology.Nodes[i]
 		needs := slices.Clone(node.DependsOn)
-		if slices.ContainsFunc(s.options.Proxied, func(l Link) bool { return l.Client == node.Name }) {
-			needs = append(needs, relayNode)
+		for l := range s.addressed.Links {
+			if l.Client == node.Name {
+				needs = append(needs, relayNode)
+				break
+			}
 		}
 		for _, need := range needs {
 			if ready[need] == nil {
@@ -65,7 +68,7 @@ func (s *System) startContainers(ctx context.Context, local map[string]string) e
 			if err := writeFiles(s.folder, node); err != nil {
 				return err
 			}
-			created, err := s.create(ctx, node.Name, instance.address, s.request(node, local[node.Image]), s.configure(node))
+			created, err := s.create(ctx, node.Name, instance.address, s.request(node, local[node.Image]), s.limits(node))
 			if err != nil {
 				return err
 			}
@@ -94,7 +97,7 @@ func (s *System) startContainers(ctx context.Context, local map[string]string) e
 // with the context: the engine would go on and leave a container that nobody
 // knows of. It is bounded by a deadline of its own instead.
 func (s *System) create(ctx context.Context, name string, address netip.Addr,
-	request testcontainers.ContainerRequest, configure func(*container.Config, *container.HostConfig),
+	request testcontainers.ContainerRequest, limits func(*container.HostConfig),
 ) (testcontainers.Container, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -105,16 +108,12 @@ func (s *System) create(ctx context.Context, name string, address netip.Addr,
 	request.Name = "relapse-" + s.options.Run + "-" + name
 	request.Labels = maps.Clone(s.labels)
 	request.Labels[LabelNode] = name
-	var config *container.Config
-	request.ConfigModifier = func(c *container.Config) {
-		c.Hostname = name
-		config = c
-	}
+	// The library calls this one twice, once to look for mounts.
 	request.HostConfigModifier = func(h *container.HostConfig) {
 		h.NetworkMode = container.NetworkMode(s.network)
 		h.CapDrop = []string{"ALL"}
 		h.SecurityOpt = []string{"no-new-privileges"}
-		configure(config, h)
+		limits(h)
 	}
 	// The endpoint is given here and not by the library's list of networks,
 	// which would ask the engine for the network again for every container.
@@ -155,16 +154,19 @@ func (s *System) request(node *Node, image string) testcontainers.ContainerReque
 		path, options, _ := strings.Cut(tmpfs, ":")
 		request.Tmpfs[path] = options
 	}
-	return request
-}
-
-// configure fills in what the container library has no fields for.
-func (s *System) configure(node *Node) func(*container.Config, *container.HostConfig) {
-	return func(c *container.Config, h *container.HostConfig) {
+	request.ConfigModifier = func(c *container.Config) {
+		c.Hostname = node.Name
 		c.User = node.User
 		c.WorkingDir = node.WorkingDir
 		// A check of the image's own would take CPU and show nothing: probes do.
 		c.Healthcheck = &container.HealthConfig{Test: []string{"NONE"}}
+	}
+	return request
+}
+
+// limits says what a node's container may do and what it shares with the machine.
+func (s *System) limits(node *Node) func(*container.HostConfig) {
+	return func(h *container.HostConfig) {
 		h.CapAdd = node.CapAdd
 		h.ReadonlyRootfs = node.ReadOnly
 		h.ExtraHosts = s.extraHosts(node.Name)
@@ -207,12 +209,15 @@ func (s *System) extraHosts(client string) []string {
 
 func (s *System) startRelay(ctx context.Context, image string) error {
 	config := relay.Config{Control: net.JoinHostPort("0.0.0.0", strconv.Itoa(relayControl))}
-	for _, l := range s.options.Proxied {
-		config.Links = append(config.Links, relay.Link{
-			Name:     l.String(),
-			Listen:   netip.AddrPortFrom(s.addressed.Links[l], l.Port),
-			Upstream: netip.AddrPortFrom(s.addressed.Nodes[l.Server], l.Port),
-		})
+	for _, l := range s.topology.Links {
+		// More than were asked for: all ports of a pair of nodes share an address.
+		if address, proxied := s.addressed.Links[l]; proxied {
+			config.Links = append(config.Links, relay.Link{
+				Name:     l.String(),
+				Listen:   netip.AddrPortFrom(address, l.Port),
+				Upstream: netip.AddrPortFrom(s.addressed.Nodes[l.Server], l.Port),
+			})
+		}
 	}
 	encoded, err := json.Marshal(config)
 	if err != nil {
@@ -220,7 +225,7 @@ func (s *System) startRelay(ctx context.Context, image string) error {
 	}
 	request := testcontainers.ContainerRequest{Image: image, Cmd: []string{"relay", "--config", string(encoded)}}
 	created, err := s.create(ctx, relayNode, s.addressed.Relay, request,
-		func(_ *container.Config, h *container.HostConfig) {
+		func(h *container.HostConfig) {
 			h.CapAdd = []string{"NET_ADMIN"}
 			h.ReadonlyRootfs = true
 		})
@@ -308,9 +313,9 @@ func (i *Instance) awaitReady(ctx context.Context) error {
 		conditions = append(conditions, condition{fmt.Sprintf("port %d to accept", port),
 			func(ctx context.Context) error { return probeAt(ctx, i.endpoint(port), Probe{Protocol: "tcp"}) }})
 	}
-	if len(i.node.Expose) > 0 && i.node.Probe.Protocol != "" && i.node.Probe.Protocol != "tcp" {
+	if i.node.Probe.Protocol != "" {
 		conditions = append(conditions, condition{fmt.Sprintf("an answer to its %s probe", i.node.Probe.Protocol),
-			func(ctx context.Context) error { return probeAt(ctx, i.endpoint(i.node.Expose[0]), i.node.Probe) }})
+			func(ctx context.Context) error { return probeAt(ctx, i.endpoint(i.node.Probe.Port), i.node.Probe) }})
 	}
 
 	ticker := time.NewTicker(10 * time.Millisecond)

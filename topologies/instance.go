@@ -212,14 +212,14 @@ func copyLogs(ctx context.Context, docker *client.Client, id, tail string, w io.
 	return err
 }
 
-// Probe opens a connection straight to the node's first exposed port, makes one
-// exchange as the node's probe says, and gives the time that all of it took.
+// Probe opens a connection straight to the node, makes one exchange as the
+// node's probe says, and gives the time that all of it took.
 func (i *Instance) Probe(ctx context.Context) (time.Duration, error) {
-	if len(i.node.Expose) == 0 {
-		return 0, i.errorf("probe", errors.New("it exposes no port"))
+	if i.node.Probe.Protocol == "" {
+		return 0, i.errorf("probe", errors.New("it has none (label relapse.probe)"))
 	}
 	began := time.Now()
-	err := probeAt(ctx, i.endpoint(i.node.Expose[0]), i.node.Probe)
+	err := probeAt(ctx, i.endpoint(i.node.Probe.Port), i.node.Probe)
 	return time.Since(began), i.errorf("probe", err)
 }
 
