@@ -187,7 +187,14 @@ func mergeDocuments(ctx context.Context, name string, docs documents) (*types.Pr
 	for _, d := range docs {
 		details.ConfigFiles = append(details.ConfigFiles, types.ConfigFile{Filename: d.file, Content: d.src})
 	}
-	load := func(files []types.ConfigFile) (*types.Project, error) {
+	load := func(files []types.ConfigFile) (project *types.Project, err error) {
+		// compose-go panics on some of what its own schema lets through, such
+		// as a key without a value where it expects one.
+		defer func() {
+			if r := recover(); r != nil {
+				err = fmt.Errorf("compose-go cannot read the file: %v", r)
+			}
+		}()
 		details.ConfigFiles = files
 		return loader.LoadWithContext(ctx, details, func(o *loader.Options) {
 			o.SetProjectName(name, true)

@@ -1,10 +1,12 @@
 package topologies
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
@@ -21,6 +23,11 @@ type document struct {
 }
 
 func parseDocument(file string, src []byte) (*document, error) {
+	if i := bytes.IndexFunc(src, func(r rune) bool { return r == utf8.RuneError }); i >= 0 {
+		before := src[:i]
+		line, column := bytes.Count(before, []byte("\n"))+1, utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])+1
+		return nil, NewFileError(file, src, line, column, "this is not UTF-8 text", "save the file as UTF-8")
+	}
 	parsed, err := parser.ParseBytes(src, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		return nil, YAMLError(file, src, err)
@@ -56,7 +63,14 @@ func parseDocument(file string, src []byte) (*document, error) {
 				lines[key], _ = position(kv.Key)
 			}
 		case *ast.AnchorNode:
-			d.anchors[n.Name.GetToken().Value] = n.Value
+			name := n.Name.GetToken().Value
+			d.anchors[name] = n.Value
+			// compose-go does not come back from an anchor that contains itself.
+			ast.Walk(visitor(func(inner ast.Node) {
+				if alias, ok := inner.(*ast.AliasNode); ok && alias.Value.GetToken().Value == name {
+					keep(d.fail(alias, fmt.Sprintf("alias *%s stands inside its own anchor", name), "a value cannot contain itself"))
+				}
+			}), n.Value)
 		case *ast.AliasNode:
 			// An anchor stands before its aliases, so it is known by now.
 			if name := n.Value.GetToken().Value; d.anchors[name] == nil {
