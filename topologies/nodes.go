@@ -100,8 +100,11 @@ func (b *builder) node(s types.ServiceConfig, hosts []Host) (Node, error) {
 		User: s.User, WorkingDir: s.WorkingDir, Host: s.CgroupParent,
 		Memory: int64(s.MemLimit), ReadOnly: s.ReadOnly,
 		CapAdd: capabilities(s.CapAdd), Tmpfs: s.Tmpfs,
-		// compose-go keeps cores in 32 bits; their shortest text is what was written.
-		CPUs: must(strconv.ParseFloat(strconv.FormatFloat(float64(s.CPUS), 'g', -1, 32), 64)),
+	}
+	// compose-go keeps cores in 32 bits; their shortest text is what was written.
+	var err error
+	if n.CPUs, err = strconv.ParseFloat(strconv.FormatFloat(float64(s.CPUS), 'g', -1, 32), 64); err != nil {
+		return none, b.docs.fail(at("cpus"), err.Error(), "for example 0.5")
 	}
 	if s.StopGracePeriod != nil {
 		n.StopGrace = time.Duration(*s.StopGracePeriod)
@@ -129,7 +132,6 @@ func (b *builder) node(s types.ServiceConfig, hosts []Host) (Node, error) {
 		}
 		return none, b.docs.fail(at("cgroup_parent"), fmt.Sprintf("no host %q under x-hosts", n.Host), hint)
 	}
-	var err error
 	if n.Debian, err = b.debian(s, at); err != nil {
 		return none, err
 	}
@@ -146,14 +148,6 @@ func (b *builder) node(s types.ServiceConfig, hosts []Host) (Node, error) {
 		return none, err
 	}
 	return n, nil
-}
-
-// must takes the value of a conversion that cannot fail.
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
 }
 
 // capabilities writes them as the engine does, without their prefix.
