@@ -1,0 +1,36 @@
+package topologies
+
+// What only tests see of the inside of this package.
+var (
+	Abandoned        = abandoned
+	FreeSubnet       = freeSubnet
+	HostCgroup       = hostCgroup
+	MergedPath       = mergedPath
+	PackageVersion   = packageVersion
+	RunFolder        = runFolder
+	SubnetPool       = subnetPool
+	WriteDebianLayer = writeDebianLayer
+)
+
+// OwnProcess is the label of this process as an owner.
+func OwnProcess() string { return ownProcess().String() }
+
+// CgroupFolders gives the folders of cpu, cpuacct and memory.
+func CgroupFolders(content, mountinfo string) []string {
+	files := findCgroupFiles(content, parseCgroupMounts(mountinfo))
+	if files == nil {
+		return nil
+	}
+	return []string{files.cpu, files.cpuacct, files.memory}
+}
+
+// CgroupUsage reads counters from three folders.
+func CgroupUsage(unified bool, folder string) (Usage, float64, error) {
+	files := &cgroupFiles{unified: unified, cpu: folder, cpuacct: folder, memory: folder}
+	u, err := files.usage()
+	if err != nil {
+		return u, 0, err
+	}
+	cpus, err := files.cpus()
+	return u, cpus, err
+}
