@@ -237,8 +237,11 @@ func quantity(t Timeline, lines []line, end float64, prefix string) panel {
 
 func lineClass(arm string, ref bool) string {
 	class := "line other"
-	if arm == armUnfixed || arm == armHealthy {
-		class = "line " + arm
+	switch {
+	case arm == armHealthy:
+		class = "line healthy"
+	case isUnfixed(arm):
+		class = "line unfixed"
 	}
 	if ref {
 		class += " ref"
@@ -268,7 +271,8 @@ func pathOf(s Series, x, y func(float64) float64) string {
 		}
 		switch {
 		case !open || p.T-last.T > limit:
-			fmt.Fprintf(&b, "M%.1f %.1f", x(p.T), y(p.V))
+			// The line of no length makes a sample between two gaps a dot.
+			fmt.Fprintf(&b, "M%.1f %.1fh0", x(p.T), y(p.V))
 		case s.Step:
 			fmt.Fprintf(&b, "H%.1fV%.1f", x(p.T), y(p.V))
 		default:

@@ -49,12 +49,32 @@ var htmlFuncs = template.FuncMap{
 	"web":      isWeb,
 	"deciding": deciding,
 	"at":       atText,
+	"speed":    speedText,
+	"owed":     owed,
 	"table":    func(caption string, rows []checkRow) checkTable { return checkTable{caption, rows} },
 }
 
 type checkTable struct {
 	Caption string
 	Rows    []checkRow
+}
+
+// owed says what an alert's finding asks for.
+func owed(f replays.Finding) string {
+	switch {
+	case f.Expected == nil:
+		return "nothing promised"
+	case !*f.Expected:
+		return "must be silent"
+	}
+	return orElse(f.Want, "must fire")
+}
+
+func speedText(speed float64) string {
+	if speed == 1 {
+		return "real time: a documented second is a second here"
+	}
+	return short(speed) + " documented seconds in each second here"
 }
 
 // atText writes a moment that may never have come.
@@ -76,6 +96,8 @@ type htmlPage struct {
 type figureView struct {
 	ID, Arm, Ref string
 	Panels       []template.HTML
+	Class        string // of its line
+	RefClass     string
 	Table        []statRow
 	Events       []Event
 }
@@ -95,9 +117,14 @@ func renderHTML(r Report) ([]File, error) {
 	if subject, ref, ok := mainTimelines(r.Timelines); ok {
 		p.Chart = newFigureView("timeline", subject, ref)
 		for i, other := range r.Timelines {
-			if other.Arm != subject.Arm && other.Arm != armHealthy {
-				p.Others = append(p.Others, newFigureView(fmt.Sprintf("timeline-%d", i), other, &subject))
+			if other.Arm == subject.Arm || other.Arm == armHealthy {
+				continue
 			}
+			behind := &subject // what a fix is held against
+			if isUnfixed(other.Arm) && ref != nil {
+				behind = ref
+			}
+			p.Others = append(p.Others, newFigureView(fmt.Sprintf("arm%d", i), other, behind))
 		}
 	}
 	var b bytes.Buffer
@@ -124,9 +151,9 @@ func mainTimelines(all []Timeline) (subject Timeline, ref *Timeline, ok bool) {
 }
 
 func newFigureView(id string, subject Timeline, ref *Timeline) figureView {
-	v := figureView{ID: id, Arm: subject.Arm, Events: subject.Events, Table: statTable(subject, ref)}
+	v := figureView{ID: id, Arm: subject.Arm, Class: lineClass(subject.Arm, false), Events: subject.Events, Table: statTable(subject, ref)}
 	if ref != nil {
-		v.Ref = ref.Arm
+		v.Ref, v.RefClass = ref.Arm, lineClass(ref.Arm, true)
 	}
 	for i, p := range chartOf(subject, ref, id) {
 		// The panel's writer escapes every text that it is given.

@@ -83,15 +83,16 @@ type FixInfo struct {
 	Cures      []string        `json:"cures"`
 	Leaves     []string        `json:"leaves"`
 	Diff       string          `json:"diff"` // the overlay's text
+	On         []ChallengeInfo `json:"on"`   // other triggers
 	Challenges []ChallengeInfo `json:"challenges"`
 }
 
-// ChallengeInfo is a further fault thrown at a fix; its arm is
-// fix-<fix>-under-<Name>.
+// ChallengeInfo is what else is thrown at a fix: a further fault, whose arm is
+// fix-<fix>-under-<Name>, or another trigger, whose arm is fix-<fix>-on-<Name>.
 type ChallengeInfo struct {
 	Name  string   `json:"name"`
 	Says  string   `json:"says"`
-	Holds []string `json:"holds"` // IDs of the checks that must still hold
+	Holds []string `json:"holds"` // IDs of the checks that must still hold; empty: all that the fix promises
 }
 
 // Timeline is what was measured in one play of an arm. All times are seconds

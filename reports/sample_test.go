@@ -17,7 +17,7 @@ const (
 	qLogin  = `sum(rate(relapse_requests_total{op="login",outcome="ok"}[$phase])) / sum(rate(relapse_requests_total{op="login"}[$phase]))`
 	qVerify = `sum(rate(relapse_requests_total{op="verify",outcome="ok"}[$phase])) / sum(rate(relapse_requests_total{op="verify"}[$phase]))`
 	qLink   = `rate(relapse_link_bytes_total{link="nginx->memcached",direction="down"}[$phase]) / 312500`
-	qInApp  = `max_over_time(account_in_flight[$phase]) / 64`
+	qInApp  = `sum(rate(account_requests_total[$phase]))`
 	qLost   = `account_sessions_lost_total`
 )
 
@@ -48,7 +48,7 @@ func (m measured) findings(outage, loginOK, verifyOK, removed, saturated bool) [
 		finding("acct-03", sy, "stall", qLink, ">=", m.link, 0.95, saturated),
 		finding("acct-05", sy, "stall", qLogin, "<", m.login, 0.5, outage),
 		finding("acct-06", sy, "stall", qActive, "==", m.active, 0, removed),
-		finding("acct-07", sy, "stall", qInApp, "<", m.inApp, 0.2, outage),
+		finding("acct-07", sy, "stall", qInApp, "<", m.inApp, 35, outage),
 		finding("login-works", ob, "healthy", qLogin, ">=", 1, 0.99, true),
 		finding("login-works", ob, "stall", qLogin, ">=", m.login, 0.99, loginOK),
 		finding("login-works", ob, "recovery", qLogin, ">=", 0.99875, 0.95, true),
@@ -80,8 +80,8 @@ func arm(name, expected, says string, k, n int, seconds float64, fs []replays.Fi
 // sample is the account service's outage as a night would report it: it
 // reproduces, and two of five fixes do not withstand their challenge.
 func sample() reports.Report {
-	down := measured{active: 0, login: 0.0166945, verify: 0.0248113, link: 0.9871, inApp: 0.0625}
-	fine := measured{active: 2, login: 1, verify: 1, link: 0.081, inApp: 0.14}
+	down := measured{active: 0, login: 0.0166945, verify: 0.0248113, link: 0.9871, inApp: 16.4167}
+	fine := measured{active: 2, login: 1, verify: 1, link: 0.081, inApp: 70.08}
 	healthy := arm("healthy", "health", "No fault, the same load", 3, 3, 31.2, fine.findings(false, true, true, false, false))
 	healthy.Faults = nil
 	healthy.Findings = append(healthy.Findings, replays.Finding{Check: "AccountNodesDown", Kind: replays.KindAlert, Phase: "healthy", Outcome: replays.Pass, Expected: ptr(true), Held: ptr(true), Got: "silent", Want: "silent"})
@@ -89,21 +89,21 @@ func sample() reports.Report {
 	unfixed.Findings = append(unfixed.Findings,
 		replays.Finding{Check: "AccountNodesDown", Kind: replays.KindAlert, Phase: "stall", Outcome: replays.Pass, Expected: ptr(true), Held: ptr(true), Got: "1.75", Want: "fires within 5s"},
 		replays.Finding{Check: "AccountErrorRate", Kind: replays.KindAlert, Phase: "stall", Outcome: replays.Pass, Expected: ptr(true), Held: ptr(true), Got: "3.5", Want: "fires within 10s"})
-	drowned := measured{active: 0, login: 0.22, verify: 0.2587, link: 0.99, inApp: 0.21}
+	drowned := measured{active: 0, login: 0.22, verify: 0.2587, link: 0.99, inApp: 216.5}
 	arms := []replays.ArmVerdict{
 		healthy, unfixed,
-		arm("without-long-timeout", "no outage", "memcached times out after 10 ms", 3, 3, 31.1, measured{2, 1, 0.9967, 0.97, 0.31}.findings(false, true, true, false, true)),
-		arm("without-shared-slots", "no outage", "nginx has 1,024 connections", 3, 3, 31.3, measured{2, 1, 1, 0.98, 0.24}.findings(false, true, true, false, true)),
-		arm("without-shared-health-check", "outage", "the balancer asks the application directly", 3, 3, 31.0, measured{2, 0.1269, 0.2604, 0.99, 0.11}.findings(true, false, false, false, true)),
-		arm("fix-direct-route", "fix", "Everything but token checks goes straight to the application", 3, 3, 31.4, measured{0, 1, 0.0241, 0.991, 0.05}.findings(false, true, false, true, true)),
-		arm("fix-direct-route-under-proxy-killed", "fix", "Both nginx nodes are killed", 3, 3, 32.0, measured{0, 1, 0, 0.01, 0.05}.findings(false, true, false, true, false)),
+		arm("without-long-timeout", "no outage", "memcached times out after 10 ms", 3, 3, 31.1, measured{2, 1, 0.9967, 0.97, 1043.2}.findings(false, true, true, false, true)),
+		arm("without-shared-slots", "no outage", "nginx has 1,024 connections", 3, 3, 31.3, measured{2, 1, 1, 0.98, 1021.9}.findings(false, true, true, false, true)),
+		arm("without-shared-health-check", "outage", "the balancer asks the application directly", 3, 3, 31.0, measured{2, 0.1269, 0.2604, 0.99, 24.75}.findings(true, false, false, false, true)),
+		arm("fix-direct-route", "fix", "Everything but token checks goes straight to the application", 3, 3, 31.4, measured{0, 1, 0.0241, 0.991, 70.2}.findings(false, true, false, true, true)),
+		arm("fix-direct-route-under-proxy-killed", "fix", "Both nginx nodes are killed", 3, 3, 32.0, measured{0, 1, 0, 0.01, 70.1}.findings(false, true, false, true, false)),
 		arm("fix-bigger-cache", "fix", "Ten times the bandwidth", 3, 3, 31.2, fine.findings(false, true, true, false, false)),
-		arm("fix-remove-pair", "fix", "No nginx, no memcached", 3, 3, 30.2, measured{2, 1, 1, 0, 0.19}.findings(false, true, true, false, false)),
-		arm("fix-remove-pair-under-small-application", "fix", "The application carries 500 a second", 0, 3, 30.4, measured{2, 0.2219, 0.4104, 0, 1}.findings(false, true, true, false, false)),
-		arm("fix-tight-timeout", "fix", "10 ms instead of 100 ms", 3, 3, 31.3, measured{2, 1, 0.9934, 0.97, 0.31}.findings(false, true, true, false, true)),
+		arm("fix-remove-pair", "fix", "No nginx, no memcached", 3, 3, 30.2, measured{2, 1, 1, 0, 1070.4}.findings(false, true, true, false, false)),
+		arm("fix-remove-pair-under-small-application", "fix", "The application carries 500 a second", 0, 3, 30.4, measured{2, 0.2219, 0.4104, 0, 500.3}.findings(false, true, true, false, false)),
+		arm("fix-tight-timeout", "fix", "10 ms instead of 100 ms", 3, 3, 31.3, measured{2, 1, 0.9934, 0.97, 1043.2}.findings(false, true, true, false, true)),
 		arm("fix-tight-timeout-under-silent-cache", "fix", "The cache accepts and never answers", 0, 3, 31.5, drowned.findings(false, true, true, false, true)),
-		arm("fix-limited-connections", "fix", "At most 2 connections to the cache", 3, 3, 31.2, measured{2, 1, 0.9751, 0.96, 0.33}.findings(false, true, true, false, true)),
-		arm("fix-limited-connections-under-silent-cache", "fix", "The cache accepts and never answers", 3, 4, 31.4, measured{2, 0.9961, 0.9803, 0.1, 0.34}.findings(false, true, true, false, false)),
+		arm("fix-limited-connections", "fix", "At most 2 connections to the cache", 3, 3, 31.2, measured{2, 1, 0.9751, 0.96, 933.2}.findings(false, true, true, false, true)),
+		arm("fix-limited-connections-under-silent-cache", "fix", "The cache accepts and never answers", 3, 4, 31.4, measured{2, 0.9961, 0.9803, 0.1, 1046.1}.findings(false, true, true, false, false)),
 	}
 	last := &arms[len(arms)-1]
 	last.Outcome, last.Failed, last.Unknown = replays.Pass, 0, 1
@@ -114,14 +114,14 @@ func sample() reports.Report {
 		Verdict: replays.Verdict{
 			Incident: "account-service", Title: "A saturated cache takes sign-in down", Outcome: replays.Fail, Reproduced: true, Arms: arms,
 			Reasons: []string{
-				"fix remove-pair does not hold under small-application: login-works (stall) got 0.2219, want >= 0.99",
-				"fix tight-timeout does not hold under silent-cache: login-works (stall) got 0.22, want >= 0.99",
+				"fix remove-pair does not hold under small-application: login-works (stall): 0.2219, want >= 0.99",
+				"fix tight-timeout does not hold under silent-cache: login-works (stall): 0.22, want >= 0.99",
 			},
 			Record: "runs/20261010T021500Z-account-service",
 			Timing: replays.Timing{Total: 1342.8, Phases: 1204, Ratio: 1.115, WorstOver: 4.02},
 		},
 		Timelines: []reports.Timeline{sampleTimeline("unfixed", down), sampleTimeline("healthy", fine),
-			sampleTimeline("fix-direct-route", measured{0, 1, 0.0241, 0.991, 0.05}), sampleTimeline("fix-tight-timeout-under-silent-cache", drowned)},
+			sampleTimeline("fix-direct-route", measured{0, 1, 0.0241, 0.991, 70.2}), sampleTimeline("fix-tight-timeout-under-silent-cache", drowned)},
 		Environment: reports.Environment{
 			Run: "20261010T021500Z-account-service", Tool: "0.3.0", Commit: "8146769d0c1f", Dirty: false, Date: time.Date(2026, 10, 10, 2, 15, 0, 0, time.UTC),
 			Command: "relapse verify account-service --repeat 3 --out runs", Seed: 20180204,
@@ -161,7 +161,7 @@ func sampleIncident() reports.IncidentInfo {
 			{ID: "acct-03", Kind: sy, Says: "Memcached failed through saturation of its network", During: "stall", Query: qLink + " >= 0.95", Documented: true},
 			{ID: "acct-05", Kind: sy, Says: "Free workers ran out, so no traffic was served at all, not just token checks", During: "stall", Query: qLogin + " < 0.5", Documented: true},
 			{ID: "acct-06", Kind: sy, Says: "Missed health checks make the balancer remove every node", During: "stall", Query: qActive + " == 0", Documented: true},
-			{ID: "acct-07", Kind: sy, Says: "The application's own overload protection did not help, because traffic never reached it", During: "stall", Query: qInApp + " < 0.2", Documented: true},
+			{ID: "acct-07", Kind: sy, Says: "The application's own overload protection did not help, because traffic never reached it", During: "stall", Query: qInApp + " < 35", Documented: true},
 			{ID: "login-works", Kind: ob, Says: "Players can sign in", During: "healthy, stall, recovery", Query: qLogin + " >= 0.99"},
 			{ID: "verify-works", Kind: ob, Says: "Token checks are answered", During: "stall", Query: qVerify + " >= 0.9"},
 			{ID: "nodes-in-rotation", Kind: ob, Says: "At least one node stays in rotation", During: "stall", Query: qActive + " >= 1"},
@@ -224,7 +224,8 @@ func sampleTimeline(name string, m measured) reports.Timeline {
 	add("Token checks answered", "ratio", false, 1, m.verify, spread(m.verify))
 	add("Sign-ins that succeed", "ratio", false, 1, m.login, spread(m.login))
 	add("Nodes in rotation", "", true, 2, m.active, 0)
-	add("Application calls in flight", "", false, 2, math.Round(m.inApp*64), 3)
+	add("Calls that reach the application", "/s", false, 70, m.inApp, 4)
+	add("nginx slots in use", "", false, 6, min(m.link*33, 32), 0)
 	add("Cache link in use", "ratio", false, 0.081, m.link, 0.01)
 	return t
 }

@@ -2,6 +2,7 @@ package reports
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -30,8 +31,9 @@ type figure struct{ Number, Says string }
 // seen is one finding, ready to be read.
 type seen struct {
 	replays.Finding
-	Short  string // Got, shortened
-	Margin string
+	Short    string // Got, shortened
+	Relation string // how it stands to what was wanted
+	Margin   string
 }
 
 // checkRow sets what a check found un-fixed beside what it found healthy.
@@ -68,6 +70,7 @@ type fixRow struct {
 
 type challengeRow struct {
 	ChallengeInfo
+	Trigger bool // another trigger; otherwise a further fault
 	armCell
 	Seen []seen
 }
@@ -76,7 +79,9 @@ type challengeRow struct {
 type promiseRow struct {
 	Promise string // restores, cures or leaves
 	Check   CheckInfo
+	Outcome replays.Outcome
 	Seen    []seen
+	Margin  string // the tightest
 }
 
 type alertRow struct {
@@ -102,9 +107,9 @@ func present(r Report) page {
 	for _, c := range checks {
 		switch c.Kind {
 		case replays.KindSymptom:
-			p.Facts = append(p.Facts, newCheckRow(c, arms))
+			p.Facts = append(p.Facts, newCheckRow(c, r.Verdict.Arms))
 		case replays.KindObjective, replays.KindInvariant:
-			p.Objectives = append(p.Objectives, newCheckRow(c, arms))
+			p.Objectives = append(p.Objectives, newCheckRow(c, r.Verdict.Arms))
 		}
 	}
 	for _, c := range r.Incident.Causes {
@@ -128,7 +133,7 @@ func present(r Report) page {
 	}
 	p.Headline = headline(r.Verdict, fixTally(p.Fixes))
 	p.Because = because(p, arms)
-	p.Figures = figures(p, arms)
+	p.Figures = figures(p)
 	return p
 }
 
@@ -139,6 +144,9 @@ func allChecks(r Report) []CheckInfo {
 	for _, a := range r.Verdict.Arms {
 		for _, f := range a.Findings {
 			known := func(c CheckInfo) bool { return c.ID == f.Check && c.Kind == f.Kind }
+			if f.Check == outageCheck {
+				continue // the sum of the objectives, which are told one by one
+			}
 			if !slices.ContainsFunc(checks, known) {
 				checks = append(checks, CheckInfo{ID: f.Check, Kind: f.Kind, Says: f.Says, Query: f.Query})
 			}
@@ -146,6 +154,9 @@ func allChecks(r Report) []CheckInfo {
 	}
 	return checks
 }
+
+// outageCheck is the finding that at least one objective fails un-fixed.
+const outageCheck = "outage"
 
 func found(a replays.ArmVerdict, ids ...string) []replays.Finding {
 	var fs []replays.Finding
@@ -160,7 +171,7 @@ func found(a replays.ArmVerdict, ids ...string) []replays.Finding {
 func toSeen(fs []replays.Finding) []seen {
 	var out []seen
 	for _, f := range fs {
-		out = append(out, seen{f, number(f.Got), marginText(f)})
+		out = append(out, seen{f, number(f.Got), relation(f), marginText(f)})
 	}
 	return out
 }
@@ -173,12 +184,29 @@ func outcomes(fs []replays.Finding) []replays.Outcome {
 	return out
 }
 
-func newCheckRow(c CheckInfo, arms map[string]replays.ArmVerdict) checkRow {
-	unfixed, healthy := found(arms[armUnfixed], c.ID), found(arms[armHealthy], c.ID)
-	both := slices.Concat(unfixed, healthy)
-	row := checkRow{CheckInfo: c, Unfixed: toSeen(unfixed), Healthy: toSeen(healthy)}
+func newCheckRow(c CheckInfo, all []replays.ArmVerdict) checkRow {
+	row := checkRow{CheckInfo: c}
+	var both []replays.Finding
+	for _, a := range all {
+		fs := found(a, c.ID)
+		trigger, other := strings.CutPrefix(a.Arm, armUnfixed+onMark)
+		switch {
+		case a.Arm == armHealthy:
+			row.Healthy = append(row.Healthy, toSeen(fs)...)
+		case isUnfixed(a.Arm):
+			for _, s := range toSeen(fs) {
+				if other {
+					s.Phase = strings.TrimSpace(s.Phase + " on " + trigger)
+				}
+				row.Unfixed = append(row.Unfixed, s)
+			}
+		default:
+			continue
+		}
+		both = append(both, fs...)
+	}
 	row.Outcome = replays.Worst(outcomes(both)...)
-	if len(unfixed) == 0 {
+	if len(row.Unfixed) == 0 {
 		row.Outcome = replays.Worst(row.Outcome, replays.Unknown)
 	}
 	if f, ok := tightest(both); ok {
@@ -229,11 +257,11 @@ func newCauseRow(c CauseInfo, arms map[string]replays.ArmVerdict) causeRow {
 func newFixRow(fix FixInfo, checks []CheckInfo, arms map[string]replays.ArmVerdict) fixRow {
 	row := fixRow{FixInfo: fix, Alone: cell(preFix+fix.Name, arms)}
 	row.Outcome = row.Alone.Outcome
-	for _, c := range fix.Challenges {
-		ch := challengeRow{ChallengeInfo: c, armCell: cell(preFix+fix.Name+underMark+c.Name, arms)}
-		ch.Seen = toSeen(found(arms[ch.Arm], c.Holds...))
-		row.Outcome = replays.Worst(row.Outcome, ch.Outcome)
-		row.Under = append(row.Under, ch)
+	for _, c := range challengesOf(fix, arms) {
+		c.armCell = cell(c.Arm, arms)
+		c.Seen = toSeen(found(arms[c.Arm], c.Holds...))
+		row.Outcome = replays.Worst(row.Outcome, c.Outcome)
+		row.Under = append(row.Under, c)
 	}
 	for _, part := range []struct {
 		promise string
@@ -244,17 +272,60 @@ func newFixRow(fix FixInfo, checks []CheckInfo, arms map[string]replays.ArmVerdi
 			if i := slices.IndexFunc(checks, func(c CheckInfo) bool { return c.ID == id }); i >= 0 {
 				info = checks[i]
 			}
-			row.Promises = append(row.Promises, promiseRow{part.promise, info, toSeen(found(arms[row.Alone.Arm], id))})
+			fs := found(arms[row.Alone.Arm], id)
+			promised := promiseRow{Promise: part.promise, Check: info, Outcome: replays.Worst(outcomes(fs)...), Seen: toSeen(fs)}
+			if f, ok := tightest(fs); ok {
+				promised.Margin = marginText(f)
+			}
+			row.Promises = append(row.Promises, promised)
 		}
 	}
 	return row
+}
+
+// challengesOf gives what else is thrown at a fix: what is stated, then what was
+// played without being stated.
+func challengesOf(fix FixInfo, arms map[string]replays.ArmVerdict) []challengeRow {
+	var rows []challengeRow
+	stated := map[string]bool{}
+	for _, part := range []struct {
+		mark string
+		all  []ChallengeInfo
+	}{{onMark, fix.On}, {underMark, fix.Challenges}} {
+		for _, c := range part.all {
+			arm := preFix + fix.Name + part.mark + c.Name
+			stated[arm] = true
+			rows = append(rows, challengeRow{ChallengeInfo: c, Trigger: part.mark == onMark, armCell: armCell{Arm: arm}})
+		}
+	}
+	var all []replays.ArmVerdict
+	for _, name := range slices.Sorted(maps.Keys(arms)) {
+		all = append(all, arms[name])
+	}
+	for _, a := range all {
+		if base := preFix + fix.Name; a.Arm == base || stated[a.Arm] || fixArm(a.Arm, all) != base {
+			continue
+		}
+		rest, trigger := strings.CutPrefix(a.Arm, preFix+fix.Name+onMark)
+		if !trigger {
+			rest = strings.TrimPrefix(a.Arm, preFix+fix.Name+underMark)
+		}
+		rows = append(rows, challengeRow{ChallengeInfo: ChallengeInfo{Name: rest, Says: a.Says}, Trigger: trigger, armCell: armCell{Arm: a.Arm}})
+	}
+	return rows
 }
 
 // alertRows tells of every alert that is expected to fire or to be silent, and
 // of every one that fired though nobody asked, un-fixed and healthy.
 func alertRows(r Report, checks []CheckInfo, arms map[string]replays.ArmVerdict) []alertRow {
 	var rows []alertRow
-	for _, arm := range []string{armUnfixed, armHealthy} {
+	told := []string{armUnfixed}
+	for _, a := range r.Verdict.Arms {
+		if isUnfixed(a.Arm) && a.Arm != armUnfixed {
+			told = append(told, a.Arm)
+		}
+	}
+	for _, arm := range append(told, armHealthy) {
 		t, _ := timeline(r.Timelines, arm)
 		var names []string
 		for _, c := range checks {
@@ -342,11 +413,10 @@ func fixTally(rows []fixRow) tally {
 func verdictFixes(v replays.Verdict) tally {
 	worst := map[string]replays.Outcome{}
 	for _, a := range v.Arms {
-		name, isFix := strings.CutPrefix(a.Arm, preFix)
-		if !isFix {
+		name := fixArm(a.Arm, v.Arms)
+		if name == "" {
 			continue
 		}
-		name, _, _ = strings.Cut(name, underMark)
 		if o, ok := worst[name]; ok {
 			worst[name] = replays.Worst(o, a.Outcome)
 		} else {
@@ -362,19 +432,19 @@ func verdictFixes(v replays.Verdict) tally {
 
 // headline is the verdict in plain words.
 func headline(v replays.Verdict, fixes tally) string {
-	var healthy, unfixed replays.Outcome
+	var healthy, unfixed []replays.Outcome
 	for _, a := range v.Arms {
-		switch a.Arm {
-		case armHealthy:
-			healthy = a.Outcome
-		case armUnfixed:
-			unfixed = a.Outcome
+		if a.Arm == armHealthy {
+			healthy = append(healthy, a.Outcome)
+		}
+		if isUnfixed(a.Arm) {
+			unfixed = append(unfixed, a.Outcome)
 		}
 	}
 	text := "Reproduced."
 	if !v.Reproduced {
 		text = "Not reproduced."
-		if replays.Worst(healthy, unfixed) == replays.Unknown {
+		if replays.Worst(replays.Worst(healthy...), replays.Worst(unfixed...)) == replays.Unknown {
 			text = "Unknown whether it reproduces."
 		}
 	}
@@ -441,17 +511,20 @@ func notSeen(n int) string {
 	return fmt.Sprintf(" (%d could not be seen)", n)
 }
 
-func figures(p page, arms map[string]replays.ArmVerdict) []figure {
+func figures(p page) []figure {
 	var figs []figure
 	of := func(t tally, says string) {
 		if t.all() > 0 {
 			figs = append(figs, figure{fmt.Sprintf("%d of %d", t.pass, t.all()), says})
 		}
 	}
-	if a, ok := arms[armUnfixed]; ok {
-		figs = append(figs, figure{fmt.Sprintf("%d of %d", a.Passed, a.Plays), "un-fixed plays went down as documented"})
+	var down, causes, challenges, plays tally
+	for _, a := range p.Verdict.Arms {
+		if isUnfixed(a.Arm) {
+			down.pass, down.fail, down.unknown = down.pass+a.Passed, down.fail+a.Failed, down.unknown+a.Unknown
+		}
 	}
-	var causes, challenges, plays tally
+	of(down, "un-fixed plays went down as documented")
 	for _, c := range p.Causes {
 		causes.add(c.Outcome)
 	}
@@ -462,7 +535,7 @@ func figures(p page, arms map[string]replays.ArmVerdict) []figure {
 	}
 	of(causes, "causes act as stated")
 	of(fixTally(p.Fixes), "fixes hold")
-	of(challenges, "challenges withstood")
+	of(challenges, "further challenges withstood")
 	for _, a := range p.Verdict.Arms {
 		plays.unknown += a.Unknown
 		plays.pass += a.Plays - a.Unknown

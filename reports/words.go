@@ -16,7 +16,30 @@ const (
 	preCause   = "without-"
 	preFix     = "fix-"
 	underMark  = "-under-"
+	onMark     = "-on-"
 )
+
+// isUnfixed tells the incident itself, on its own trigger or on another.
+func isUnfixed(arm string) bool {
+	return arm == armUnfixed || strings.HasPrefix(arm, armUnfixed+onMark)
+}
+
+// fixArm gives the arm of the fix that an arm belongs to, given all arms that
+// were played; "" where it belongs to none.
+func fixArm(arm string, all []replays.ArmVerdict) string {
+	if !strings.HasPrefix(arm, preFix) {
+		return ""
+	}
+	base := arm
+	for _, a := range all {
+		shorter := len(a.Arm) < len(base) && strings.HasPrefix(a.Arm, preFix)
+		if shorter && (strings.HasPrefix(arm, a.Arm+underMark) || strings.HasPrefix(arm, a.Arm+onMark)) {
+			base = a.Arm
+		}
+	}
+	base, _, _ = strings.Cut(base, underMark) // the fix alone was not played
+	return base
+}
 
 // symbol stands beside the word everywhere, so that no reader needs colour.
 func symbol(o replays.Outcome) string {
@@ -124,7 +147,7 @@ func marginText(f replays.Finding) string {
 	if !ok {
 		return ""
 	}
-	room := "room"
+	room := "to spare"
 	if m < 0 {
 		room, m = "short", -m
 	}
@@ -134,7 +157,11 @@ func marginText(f replays.Finding) string {
 	case m >= 10:
 		return "over 1000 % " + room
 	case m < 0.1:
-		return short(math.Round(m*10000)/100) + " % " + room
+		digits := 1
+		if m < 0.001 {
+			digits = 2
+		}
+		return strconv.FormatFloat(m*100, 'f', digits, 64) + " % " + room
 	}
 	return fmt.Sprintf("%.0f %% %s", m*100, room)
 }
@@ -149,6 +176,26 @@ func tightest(fs []replays.Finding) (replays.Finding, bool) {
 		}
 	}
 	return found, !math.IsInf(least, 1)
+}
+
+// relation writes a limit as a reader says it of a value: "≥ 0.99" where it
+// holds, "not ≥ 0.99" where it does not. Wants that are no comparison stay words.
+func relation(f replays.Finding) string {
+	for _, op := range []struct{ code, sign string }{{">=", "≥"}, {"<=", "≤"}, {"==", "="}, {"!=", "≠"}, {">", ">"}, {"<", "<"}} {
+		limit, ok := strings.CutPrefix(f.Want, op.code)
+		if !ok {
+			continue
+		}
+		text := op.sign + " " + number(strings.TrimSpace(limit))
+		if f.Held != nil && !*f.Held {
+			text = "not " + text
+		}
+		return text
+	}
+	if f.Want == "" || f.Want == f.Got {
+		return ""
+	}
+	return "(want " + f.Want + ")"
 }
 
 // deciding says in one line what made an arm's outcome.
@@ -184,14 +231,16 @@ func findingText(f replays.Finding) string {
 	if f.Held == nil {
 		return at + ": " + orElse(f.Reason, "could not be seen")
 	}
-	text := at + ": got " + orElse(number(f.Got), "nothing") + ", want " + orElse(f.Want, "not stated")
+	text := strings.TrimSpace(at + ": " + orElse(number(f.Got), "nothing") + " " + relation(f))
 	switch {
+	case f.Reason != "":
+		return text + ": " + f.Reason
 	case f.Expected == nil:
 		return text + ", nothing promised"
 	case *f.Expected == *f.Held && !*f.Held:
-		return text + ", fails as it should"
-	case *f.Expected != *f.Held && *f.Held:
-		return text + ", should fail and holds"
+		return text + ", as it should be"
+	case *f.Expected != *f.Held && *f.Held: // an outage or a symptom that should be cured
+		return text + ", but should not be"
 	}
 	return text
 }
@@ -214,8 +263,8 @@ func kOfN(a replays.ArmVerdict) string {
 
 // armName is an arm's name in running text.
 func armName(arm string) string {
-	if arm == armUnfixed {
-		return "un-fixed"
+	if rest, ok := strings.CutPrefix(arm, armUnfixed); ok {
+		return "un-fixed" + strings.ReplaceAll(rest, onMark, " on ")
 	}
 	return arm
 }
