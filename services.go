@@ -4,5 +4,6 @@ package main
 // each: importing a package registers its service.
 import (
 	_ "relapse/topologies/services/account"
+	_ "relapse/topologies/services/echo"
 	_ "relapse/topologies/services/players"
 )

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
@@ -104,9 +105,13 @@ func parameters(f Fault) []parameter {
 func (p parameter) decode(node ast.Node) error {
 	into := p.value.Addr().Interface()
 	var err error
-	if d, ok := into.(*time.Duration); ok {
-		*d, err = parseDuration(node.GetToken().Value)
-	} else {
+	switch v := into.(type) {
+	case *time.Duration:
+		*v, err = parseDuration(node.GetToken().Value)
+	case *int:
+		// The yaml library would cut 2.5 down to 2.
+		*v, err = strconv.Atoi(node.GetToken().Value)
+	default:
 		err = yaml.NodeToValue(node, into, yaml.Strict())
 	}
 	if err == nil {

@@ -1,0 +1,113 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"relapse/topologies"
+)
+
+func init() {
+	Register(Kind{
+		Name:    "surge",
+		Group:   GroupTraffic,
+		Summary: "Players ask for something many times as often",
+		Doc: `The rate of one operation of a load generator is multiplied, on top of the rates of the
+phase; surges on the same operation multiply. The load stays open: it does not wait for
+answers, so that a slow system meets all of it.`,
+		Seen: `the arrivals that the generator itself measured over the last half second are nearer to
+the multiplied rate than to the plain one. It is gone when they are nearer to the plain
+one, or when there is no plain rate.`,
+		Example: `node: players
+operation: get
+times: 3`,
+	}, func() Fault { return &surge{} })
+}
+
+type surge struct {
+	Node      string  `yaml:"node" doc:"the load generator"`
+	Operation string  `yaml:"operation" doc:"what it does more often"`
+	Times     float64 `yaml:"times" doc:"factor on the rate, 1.2 or more"`
+}
+
+// leastSurge is the smallest factor that half a second of arrivals can tell
+// from the plain rate.
+const leastSurge = 1.2
+
+func (f *surge) Validate() error {
+	switch {
+	case f.Node == "":
+		return &FieldError{"node", "is missing", "write node: players"}
+	case f.Operation == "":
+		return &FieldError{"operation", "is missing", "write operation: login"}
+	case f.Times == 0:
+		return &FieldError{"times", "is missing or zero", "write times: 12.5"}
+	case !(f.Times >= leastSurge) || math.IsInf(f.Times, 0):
+		return &FieldError{"times", fmt.Sprintf("is %v: less than %v cannot be told from chance", f.Times, leastSurge), "write times: 12.5"}
+	}
+	return nil
+}
+
+// TrafficTarget gives the load generator and the operation.
+func (f *surge) TrafficTarget() (node, operation string) { return f.Node, f.Operation }
+
+type armedSurge struct {
+	surge
+	name      string
+	generator *topologies.Instance
+	players   *topologies.Players
+}
+
+func (f *surge) Arm(ctx context.Context, sys *topologies.System, rng *rand.Rand) (Armed, error) {
+	generator, err := sys.Instance(f.Node)
+	if err != nil {
+		return nil, err
+	}
+	players, err := sys.Players(f.Node)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := players.Base(ctx, f.Operation); err != nil {
+		return nil, err
+	}
+	return &armedSurge{*f, fmt.Sprintf("surge-%08x", rng.Uint32()), generator, players}, nil
+}
+
+// Inject multiplies the rate.
+func (a *armedSurge) Inject(ctx context.Context) error {
+	base, err := a.players.Base(ctx, a.Operation)
+	if err != nil {
+		return err
+	}
+	if base == 0 {
+		return fmt.Errorf("node %s: operation %s has no rate that could be multiplied; give it one in traffic", a.Node, a.Operation)
+	}
+	return a.players.Scale(ctx, a.name, a.Operation, a.Times)
+}
+
+// InEffect asks the generator what it measured.
+func (a *armedSurge) InEffect(ctx context.Context) (bool, error) {
+	base, err := a.players.Base(ctx, a.Operation)
+	if err != nil {
+		return false, err
+	}
+	if base == 0 {
+		return false, nil
+	}
+	arrived, err := a.players.Arrivals(ctx, a.Operation)
+	return arrived > base*(1+a.Times)/2, err
+}
+
+// Undo takes the factor away. A generator that died has taken it along.
+func (a *armedSurge) Undo(ctx context.Context) error {
+	err := a.players.Unscale(ctx, a.name)
+	if err == nil {
+		return nil
+	}
+	if state, asked := a.generator.State(ctx); asked == nil && !state.Running {
+		return nil
+	}
+	return fmt.Errorf("node %s may still do %s %v times as often: %w", a.Node, a.Operation, a.Times, err)
+}
