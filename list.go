@@ -18,7 +18,7 @@ func listCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-			for _, name := range replays.Names() {
+			for _, name := range replays.LibraryNames() {
 				inc, err := findIncident(name)
 				if err != nil {
 					return err

@@ -43,6 +43,7 @@ type Incident struct {
 	Causes     Ordered[Cause]     `yaml:"causes"`
 	Fixes      Ordered[Fix]       `yaml:"fixes"`
 	Alerts     *Alerts            `yaml:"alerts"`
+	Charts     []Chart            `yaml:"charts"` // what a report draws
 
 	rules       *samples.Rules           // of Alerts
 	files       map[string][]byte        // all files read, by their path in a record's incident folder

@@ -15,8 +15,8 @@ import (
 //go:embed */incident.yaml */alerts.yaml
 var library embed.FS
 
-// Names gives the names of the library's incidents, sorted.
-func Names() []string {
+// LibraryNames gives the names of the library's incidents, sorted.
+func LibraryNames() []string {
 	paths, err := fs.Glob(library, "*/"+FileName)
 	if err != nil { // the pattern is a constant
 		panic(err)
@@ -48,7 +48,7 @@ func (e *UnknownIncidentError) Error() string {
 func Find(name string) (*Incident, error) {
 	if strings.ContainsRune(name, filepath.Separator) || name == "." {
 		if _, err := os.Stat(filepath.Join(name, FileName)); err != nil {
-			return nil, &UnknownIncidentError{name, Names()}
+			return nil, &UnknownIncidentError{name, LibraryNames()}
 		}
 		return Load(namedFS{os.DirFS(name), name}, ".")
 	}
@@ -58,7 +58,7 @@ func Find(name string) (*Incident, error) {
 	if _, err := os.Stat(filepath.Join(name, FileName)); err == nil {
 		return Load(namedFS{os.DirFS(name), name}, ".")
 	}
-	return nil, &UnknownIncidentError{name, Names()}
+	return nil, &UnknownIncidentError{name, LibraryNames()}
 }
 
 // namedFS is a file system whose place is known, so that errors can name files

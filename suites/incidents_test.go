@@ -17,7 +17,7 @@ import (
 const playWithin = 5 * time.Minute
 
 var _ = Describe("incident", func() {
-	for _, name := range replays.Names() {
+	for _, name := range replays.LibraryNames() {
 		inc, err := replays.Find(name)
 		if err != nil {
 			// Ginkgo builds its tree before any spec runs: a spec tells it.

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/rulefmt"
-	"github.com/prometheus/prometheus/model/value"
+	promvalue "github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/template"
@@ -225,7 +225,7 @@ func (r *ruleRun) store(rule *ruleState, out promql.Vector, at time.Time) {
 	}
 	for key, l := range rule.recorded {
 		if _, ok := now[key]; !ok {
-			overlay.find(l).append(point{t, math.Float64frombits(value.StaleNaN)})
+			overlay.find(l).append(point{t, math.Float64frombits(promvalue.StaleNaN)})
 		}
 	}
 	rule.recorded = now
