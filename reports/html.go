@@ -116,15 +116,8 @@ func renderHTML(r Report) ([]File, error) {
 	p := htmlPage{page: present(r)}
 	if subject, ref, ok := mainTimelines(r.Timelines); ok {
 		p.Chart = newFigureView("timeline", subject, ref)
-		for i, other := range r.Timelines {
-			if other.Arm == subject.Arm || other.Arm == armHealthy {
-				continue
-			}
-			behind := &subject // what a fix is held against
-			if isUnfixed(other.Arm) && ref != nil {
-				behind = ref
-			}
-			p.Others = append(p.Others, newFigureView(fmt.Sprintf("arm%d", i), other, behind))
+		for i, other := range otherTimelines(r.Timelines) {
+			p.Others = append(p.Others, newFigureView(fmt.Sprintf("arm%d", i+1), other.Timeline, other.ref))
 		}
 	}
 	var b bytes.Buffer
@@ -148,6 +141,29 @@ func mainTimelines(all []Timeline) (subject Timeline, ref *Timeline, ok bool) {
 		ref = &h
 	}
 	return subject, ref, true
+}
+
+// heldAgainst is an arm's timeline and the one to draw behind it.
+type heldAgainst struct {
+	Timeline
+	ref *Timeline
+}
+
+// otherTimelines gives what mainTimelines does not: an un-fixed arm on another
+// trigger is held against the healthy one, a fix against the un-fixed one.
+func otherTimelines(all []Timeline) []heldAgainst {
+	subject, healthy, _ := mainTimelines(all)
+	var out []heldAgainst
+	for _, t := range all {
+		switch {
+		case t.Arm == subject.Arm || t.Arm == armHealthy:
+		case isUnfixed(t.Arm) && healthy != nil:
+			out = append(out, heldAgainst{t, healthy})
+		default:
+			out = append(out, heldAgainst{t, &subject})
+		}
+	}
+	return out
 }
 
 func newFigureView(id string, subject Timeline, ref *Timeline) figureView {

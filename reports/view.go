@@ -430,6 +430,24 @@ func verdictFixes(v replays.Verdict) tally {
 	return t
 }
 
+// partial is the headline of a run that was not asked whether the incident
+// reproduces, since it lacks the healthy arm or the un-fixed one.
+func partial(v replays.Verdict) string {
+	var t tally
+	for _, a := range v.Arms {
+		t.add(a.Outcome)
+	}
+	switch {
+	case t.all() == 0:
+		return "Nothing was played."
+	case t.all() == 1:
+		return armName(v.Arms[0].Arm) + " alone: " + map[replays.Outcome]string{
+			replays.Pass: "as expected.", replays.Fail: "not as expected.", replays.Unknown: "unknown.",
+		}[replays.Worst(v.Arms[0].Outcome)]
+	}
+	return fmt.Sprintf("%d of %d arms as expected, %d unknown; not asked whether it reproduces.", t.pass, t.all(), t.unknown)
+}
+
 // headline is the verdict in plain words.
 func headline(v replays.Verdict, fixes tally) string {
 	var healthy, unfixed []replays.Outcome
@@ -440,6 +458,9 @@ func headline(v replays.Verdict, fixes tally) string {
 		if isUnfixed(a.Arm) {
 			unfixed = append(unfixed, a.Outcome)
 		}
+	}
+	if len(healthy) == 0 || len(unfixed) == 0 {
+		return partial(v)
 	}
 	text := "Reproduced."
 	if !v.Reproduced {

@@ -1,0 +1,110 @@
+package reports
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+
+	"charm.land/lipgloss/v2"
+
+	"relapse/replays"
+)
+
+// colours of the terminal's own palette, so that they suit its background:
+// blue, red and magenta can be told apart by most, and a symbol and a word say
+// the same.
+var outcomeStyles = map[replays.Outcome]lipgloss.Style{
+	replays.Pass:    lipgloss.NewStyle().Foreground(lipgloss.Color("4")).Bold(true),
+	replays.Fail:    lipgloss.NewStyle().Foreground(lipgloss.Color("1")).Bold(true),
+	replays.Unknown: lipgloss.NewStyle().Foreground(lipgloss.Color("5")).Bold(true),
+}
+
+// Summary writes a verdict for a terminal: one line for each arm, then why it
+// is not a pass, what proved nothing and what it cost. Without colour it is
+// plain text.
+func Summary(w io.Writer, v replays.Verdict, colour bool) error {
+	paint := func(style lipgloss.Style, s string) string {
+		if !colour {
+			return s
+		}
+		return style.Render(s)
+	}
+	faint, bold := lipgloss.NewStyle().Faint(true), lipgloss.NewStyle().Bold(true)
+	mark := func(o replays.Outcome, s string) string { return paint(outcomeStyles[replays.Worst(o)], s) }
+
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s  %s\n", paint(bold, printable(v.Incident)), printable(v.Title))
+	fmt.Fprintf(&b, "%s  %s\n\n", mark(v.Outcome, outcomeText(v.Outcome)), paint(bold, headline(v, verdictFixes(v))))
+
+	rows := [][]string{{"ARM", "OUTCOME", "PLAYS", "SECONDS", "DECIDED BY"}}
+	for _, a := range v.Arms {
+		rows = append(rows, []string{printable(a.Arm), outcomeText(a.Outcome), kOfN(a), fmt.Sprintf("%.1f", a.Seconds), printable(deciding(a))})
+	}
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, text := range row {
+			widths[i] = max(widths[i], lipgloss.Width(text))
+		}
+	}
+	for n, row := range rows {
+		for i, text := range row {
+			pad := strings.Repeat(" ", widths[i]-lipgloss.Width(text))
+			switch {
+			case n == 0:
+				text = paint(faint, text)
+			case i == 1:
+				text = mark(v.Arms[n-1].Outcome, text)
+			}
+			if i == 3 { // numbers end at one column
+				text, pad = pad+text, ""
+			}
+			if i == len(row)-1 {
+				pad = "\n"
+			} else {
+				pad += "  "
+			}
+			b.WriteString(text + pad)
+		}
+	}
+	if len(v.Arms) == 0 {
+		b.WriteString("no arm was played\n")
+	}
+	if len(v.Reasons) > 0 {
+		fmt.Fprintf(&b, "\n%s\n", paint(bold, "Why it is not a pass"))
+		for _, r := range v.Reasons {
+			fmt.Fprintf(&b, "  - %s\n", printable(r))
+		}
+	}
+	for _, c := range v.Vacuous {
+		held := "never held"
+		if c.Held {
+			held = "held"
+		}
+		fmt.Fprintf(&b, "vacuous: %s %s %s in every arm, so it proves nothing\n", c.Kind, printable(c.Check), held)
+	}
+	if t := v.Timing; t.Total > 0 {
+		fmt.Fprintf(&b, "\n%s in all for %s of phases (%.2f times); the slowest play took %s beyond its phases\n",
+			seconds(t.Total), seconds(t.Phases), t.Ratio, seconds(t.WorstOver))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func outcomeText(o replays.Outcome) string {
+	return symbol(o) + " " + string(replays.Worst(o))
+}
+
+// printable keeps text from a log on one line and away from the terminal's
+// controls.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case !unicode.IsPrint(r):
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}
