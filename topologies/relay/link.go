@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"net"
 	"slices"
 	"strconv"
@@ -28,10 +29,11 @@ type link struct {
 	Link
 	log      *slog.Logger
 	scope    string // put before the names of shared buckets
-	listener net.Listener
+	listener *net.TCPListener
 
-	up, down, upSent, downSent, accepted, unreached atomic.Uint64
-	active                                          [2]atomic.Int32 // toxics by stream.Direction
+	up, down, upSent, downSent, accepted, unreached, excess atomic.Uint64
+
+	active [2]atomic.Int32 // toxics by stream.Direction
 
 	operating chan struct{} // holds one token: operations on toxics take turns
 
@@ -39,6 +41,8 @@ type link struct {
 	engine        *engine
 	toxics        []added
 	connections   map[uint64]*connection
+	caps          map[string]int // by name of the rule
+	full          bool           // what the listening socket's mark says
 	closed        bool
 	lastUnreached string
 }
@@ -72,9 +76,9 @@ func openLink(ctx context.Context, config Link, scope string, log *slog.Logger) 
 		return nil, err
 	}
 	l := &link{
-		Link: config, log: log.With("link", config.Name), scope: scope, listener: listener,
+		Link: config, log: log.With("link", config.Name), scope: scope, listener: listener.(*net.TCPListener),
 		operating: make(chan struct{}, 1), engine: newEngine(config),
-		connections: map[uint64]*connection{},
+		connections: map[uint64]*connection{}, caps: map[string]int{},
 	}
 	l.operating <- struct{}{}
 	return l, nil
@@ -109,7 +113,16 @@ func (l *link) accept(ctx context.Context) {
 			reset(client)
 			return
 		}
+		if len(l.connections) >= l.most() {
+			// It was in the backlog when the link became full.
+			l.mu.Unlock()
+			l.excess.Add(1)
+			c.cancel()
+			reset(client)
+			continue
+		}
 		l.connections[c.id] = c
+		l.markFull()
 		e := l.engine
 		l.mu.Unlock()
 		go c.serve(e)
@@ -152,7 +165,65 @@ func (l *link) dial(ctx context.Context) (*net.TCPConn, error) {
 func (l *link) forget(c *connection) {
 	l.mu.Lock()
 	delete(l.connections, c.id)
+	l.markFull()
 	l.mu.Unlock()
+}
+
+// cap sets the limit of a cap rule; zero takes it away.
+func (l *link) cap(rule string, limit int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if limit > 0 {
+		l.caps[rule] = limit
+	} else {
+		delete(l.caps, rule)
+	}
+	l.markFull()
+}
+
+func (l *link) capOf(rule string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.caps[rule]
+}
+
+// most is the number of connections that may be open. The lock is held.
+func (l *link) most() int {
+	most := math.MaxInt
+	for _, limit := range l.caps {
+		most = min(most, limit)
+	}
+	return most
+}
+
+// markFull tells the kernel whether there is room for a connection. The lock is
+// held.
+func (l *link) markFull() {
+	full := len(l.connections) >= l.most()
+	if full == l.full {
+		return
+	}
+	raw, err := l.listener.SyscallConn()
+	if err == nil {
+		mark := 0
+		if full {
+			mark = markFull
+		}
+		if e := raw.Control(func(fd uintptr) {
+			err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MARK, mark)
+		}); e != nil {
+			err = e
+		}
+	}
+	if err != nil {
+		// A closed link needs no mark. Otherwise the accept loop still keeps
+		// the cap, with resets instead of refusals.
+		if !l.closed {
+			l.log.Warn("marking the listening socket", "error", err)
+		}
+		return
+	}
+	l.full = full
 }
 
 // open gives the connections of now.
@@ -201,7 +272,7 @@ func retire(t toxic) {
 
 func (l *link) state() State {
 	s := State{
-		Link: l.Name, Accepted: l.accepted.Load(), Unreached: l.unreached.Load(),
+		Link: l.Name, Accepted: l.accepted.Load(), Unreached: l.unreached.Load(), Excess: l.excess.Load(),
 		BytesUp: l.up.Load(), BytesDown: l.down.Load(),
 		BytesUpSent: l.upSent.Load(), BytesDownSent: l.downSent.Load(),
 	}

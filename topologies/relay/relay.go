@@ -116,7 +116,9 @@ const (
 	// Loss loses each packet with a chance of Percent, in each direction on its
 	// own. Which packets are lost is the kernel's draw and has no seed.
 	Loss Action = "loss"
-	// Cap refuses new connections while more than Limit are open.
+	// Cap refuses new connections while Limit or more are open, those from
+	// before the rule included. Requests that are on their way in the instant
+	// that the limit is reached are accepted and reset at once.
 	Cap Action = "cap"
 	// Rate loses the connection requests above Limit a second, as an overflowing
 	// backlog does: the client's kernel repeats the request after 1 s, 3 s, 7 s.
@@ -171,6 +173,8 @@ type State struct {
 	// not be reached; LastUnreached says why the last one could not.
 	Unreached     uint64 `json:"unreached"`
 	LastUnreached string `json:"last_unreached,omitempty"`
+	// Excess counts connections that came in the instant that a cap was reached.
+	Excess uint64 `json:"excess,omitempty"`
 	// BytesUp and BytesDown are the bytes read from clients and from the server.
 	BytesUp   uint64 `json:"bytes_up"`
 	BytesDown uint64 `json:"bytes_down"`

@@ -45,7 +45,7 @@ func startRelay(t testing.TB, upstreams []netip.AddrPort, hosts ...string) *rig 
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() {
-		served <- relay.Serve(ctx, relay.Config{Control: control, Links: r.links}, slog.New(slog.DiscardHandler))
+		served <- relay.Serve(ctx, relay.Config{Control: control, Links: r.links}, nilLog())
 	}()
 	r.stop = sync.OnceValue(func() error { cancel(); return <-served })
 	t.Cleanup(func() {
@@ -204,3 +204,5 @@ func mustExchange(t testing.TB, conn net.Conn) time.Duration {
 func toxic(name, kind, stream string, attributes map[string]any) relay.Toxic {
 	return relay.Toxic{Name: name, Type: kind, Stream: stream, Attributes: attributes}
 }
+
+func nilLog() *slog.Logger { return slog.New(slog.DiscardHandler) }

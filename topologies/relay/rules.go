@@ -86,17 +86,17 @@ func (r *rules) remove() error {
 	return err
 }
 
-// add puts a rule in force, in place of one of the same name if there is one.
-func (r *rules) add(l Link, rule Rule) error {
-	comment, err := comment(l.Name, rule)
-	if err != nil {
-		return err
-	}
+// add puts rules in force, in place of those of the same names if there are any.
+func (r *rules) add(l Link, all ...Rule) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	old, err := r.find(l.Name, rule.Name)
-	if err != nil {
-		return err
+	var old []*nftables.Rule
+	for _, rule := range all {
+		found, err := r.find(l.Name, rule.Name)
+		if err != nil {
+			return err
+		}
+		old = append(old, found...)
 	}
 	return r.do(func(c *nftables.Conn) error {
 		for _, o := range old {
@@ -104,9 +104,15 @@ func (r *rules) add(l Link, rule Rule) error {
 				return err
 			}
 		}
-		c.AddRule(&nftables.Rule{Table: r.table, Chain: r.input, Exprs: inward(l.Listen, rule), UserData: comment})
-		if exprs := outward(l.Listen, rule); exprs != nil {
-			c.AddRule(&nftables.Rule{Table: r.table, Chain: r.output, Exprs: exprs, UserData: comment})
+		for _, rule := range all {
+			comment, err := comment(l.Name, rule)
+			if err != nil {
+				return err
+			}
+			c.AddRule(&nftables.Rule{Table: r.table, Chain: r.input, Exprs: inward(l.Listen, rule), UserData: comment})
+			if exprs := outward(l.Listen, rule); exprs != nil {
+				c.AddRule(&nftables.Rule{Table: r.table, Chain: r.output, Exprs: exprs, UserData: comment})
+			}
 		}
 		return nil
 	})
@@ -178,8 +184,6 @@ func (r *rules) read(link string) ([]RuleState, error) {
 			case *expr.Counter:
 				s.Packets += e.Packets
 				s.Bytes += e.Bytes
-			case *expr.Connlimit:
-				s.Limit = int(e.Count)
 			case *expr.Limit:
 				s.Limit = int(e.Rate)
 			case *expr.Numgen:
@@ -194,8 +198,8 @@ func (r *rules) read(link string) ([]RuleState, error) {
 	return out, nil
 }
 
-// comment names a rule in the kernel: "action name @ link". The tool nft shows
-// it.
+// comment names a rule in the kernel: "action name @ link", which the tool nft
+// shows.
 func comment(link string, rule Rule) ([]byte, error) {
 	text := fmt.Sprintf("%s %s @ %s\x00", rule.Action, rule.Name, link)
 	const most = 253 // of the kernel's 256, less the type and length of the entry
@@ -220,6 +224,10 @@ const lossSteps = 10000
 
 const (
 	reg0 = unix.NFT_REG32_00
+
+	// markFull is the mark of a link's listening socket while the link has as
+	// many connections as its cap allows.
+	markFull = 0x66756c6c
 
 	ipProtocol = 9
 	ipSource   = 12
@@ -277,6 +285,11 @@ func counter() expr.Any { return &expr.Counter{} }
 func refuse() expr.Any { return &expr.Reject{Type: unix.NFT_REJECT_TCP_RST} }
 
 // inward is a rule on packets of clients.
+//
+// A cap is decided by the relay, which knows its connections, and refused by the
+// kernel, which alone can refuse: the rule looks at the mark of the listening
+// socket. The kernel's own count ("ct count") was found to leave out connections
+// that it was tracking before the rule came.
 func inward(listen netip.AddrPort, rule Rule) []expr.Any {
 	out := matchEnd(listen, ipTarget, tcpTarget)
 	switch rule.Action {
@@ -289,8 +302,10 @@ func inward(listen netip.AddrPort, rule Rule) []expr.Any {
 	case Loss:
 		return append(append(out, draw(rule.Percent)...), counter(), &expr.Verdict{Kind: expr.VerdictDrop})
 	case Cap:
-		out = append(out, &expr.Connlimit{Count: uint32(rule.Limit), Flags: expr.NFT_CONNLIMIT_F_INV})
-		return append(append(out, requests()...), counter(), refuse())
+		out = append(append(out, requests()...),
+			&expr.Socket{Key: expr.SocketKeyMark, Register: reg0},
+			compare(expr.CmpOpEq, binaryutil.NativeEndian.PutUint32(markFull)...))
+		return append(out, counter(), refuse())
 	case Rate:
 		out = append(append(out, requests()...),
 			&expr.Limit{Type: expr.LimitTypePkts, Rate: uint64(rule.Limit), Unit: expr.LimitTimeSecond, Over: true, Burst: 1})
@@ -336,10 +351,17 @@ func probe() Capabilities {
 		return Capabilities{Missing: missing}
 	}
 	nowhere := Link{Name: "probe", Listen: netip.MustParseAddrPort("192.0.2.1:9")}
+	var all []Rule
 	for _, a := range Actions {
-		rule := Rule{Name: "probe", Action: a, Percent: 1, Limit: 1}
+		all = append(all, Rule{Name: string(a), Action: a, Percent: 1, Limit: 1})
+	}
+	// Each batch costs some milliseconds, so one by one only to tell which.
+	if err := scratch.add(nowhere, all...); err == nil {
+		return Capabilities{}
+	}
+	for _, rule := range all {
 		if err := scratch.add(nowhere, rule); err != nil {
-			missing[a] = reason(err)
+			missing[rule.Action] = reason(err)
 		}
 	}
 	return Capabilities{Missing: missing}

@@ -104,6 +104,12 @@ func (s *server) addRule(l *link, r Rule) error {
 	if err := s.rules.add(l.Link, r); err != nil {
 		return &RequestError{Link: l.Name, Operation: operation, Problem: err.Error()}
 	}
+	switch r.Action {
+	case Cap:
+		l.cap(r.Name, r.Limit)
+	default:
+		l.cap(r.Name, 0) // the rule may stand in place of a cap
+	}
 	if r.Action == Reset {
 		// The rule answers packets only, and idle connections send none.
 		l.abortAll()
@@ -126,6 +132,7 @@ func (s *server) removeRule(l *link, name string) error {
 			l.abortAll()
 		}
 	}
+	l.cap(name, 0)
 	return s.rules.removeRule(l.Name, name)
 }
 
@@ -136,6 +143,11 @@ func (s *server) state(l *link) (State, error) {
 	}
 	var err error
 	state.Rules, err = s.rules.read(l.Name)
+	for i, r := range state.Rules {
+		if r.Action == Cap {
+			state.Rules[i].Limit = l.capOf(r.Name)
+		}
+	}
 	return state, err
 }
 

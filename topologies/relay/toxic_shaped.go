@@ -90,9 +90,9 @@ func (s *shaped) end(_ *flow, at time.Time) time.Time { return at }
 
 func (s *shaped) take(f *flow, data []byte, _ time.Time) {
 	start, rate := s.shared().reserve(len(data), time.Now())
-	// Pieces follow each other by no less than about a millisecond, which is
-	// what timers can do.
-	size := max(4096, int(rate/1000))
+	// A piece is a packet on an Ethernet, or more where packets would follow
+	// each other faster than timers can: 2 ms.
+	size := max(1448, int(rate/500))
 	for sent := 0; sent < len(data); sent += size {
 		end := min(sent+size, len(data))
 		f.push(data[sent:end], start.Add(time.Duration(float64(end)/rate*float64(time.Second))))
