@@ -32,10 +32,21 @@ const (
 // what it needs answers: the nodes it depends on, and the relay if a link of its
 // own has a proxy, since it would find nobody at the link's address before.
 func (s *System) startContainers(ctx context.Context, local map[string]string) error {
-	ready := map[string]chan struct{}{relayNode: make(chan struct{})}
+	ready := map[string]chan struct{}{}
 	for i := range s.topology.Nodes {
 		ready[s.topology.Nodes[i].Name] = make(chan struct{})
 	}
+	for i := range s.topology.Nodes {
+		for _, need := range s.topology.Nodes[i].DependsOn {
+			if ready[need] == nil {
+				return fmt.Errorf("node %s: it depends on %s, which is no node", s.topology.Nodes[i].Name, need)
+			}
+		}
+	}
+	if ready[relayNode] != nil {
+		return fmt.Errorf("node %s: the name is taken by the container that holds the proxied links; give it another", relayNode)
+	}
+	ready[relayNode] = make(chan struct{})
 	group, ctx := errgroup.WithContext(ctx)
 	if len(s.options.Proxied) > 0 {
 		control := net.JoinHostPort(s.addressed.Relay.String(), strconv.Itoa(relayControl))
@@ -55,11 +66,6 @@ func (s *System) startContainers(ctx context.Context, local map[string]string) e
 			if l.Client == node.Name {
 				needs = append(needs, relayNode)
 				break
-			}
-		}
-		for _, need := range needs {
-			if ready[need] == nil {
-				return fmt.Errorf("node %s: it depends on %s, which is no node", node.Name, need)
 			}
 		}
 		instance := &Instance{node: node, address: s.addressed.Nodes[node.Name], docker: s.docker}

@@ -4,6 +4,8 @@ package topologies
 var (
 	Abandoned        = abandoned
 	FreeSubnet       = freeSubnet
+	NewPlayers       = newPlayers
+	OwnerDead        = ownerDead
 	HostCgroup       = hostCgroup
 	MergedPath       = mergedPath
 	PackageVersion   = packageVersion

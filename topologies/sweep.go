@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
@@ -103,7 +104,7 @@ func sweep(ctx context.Context, docker *client.Client, match func(map[string]str
 		}
 		runs[n.Labels[LabelRun]] = true
 		swept.Networks++
-		if _, err := docker.NetworkRemove(ctx, n.ID, client.NetworkRemoveOptions{}); err != nil && !errdefs.IsNotFound(err) {
+		if err := removeNetwork(ctx, docker, n.ID); err != nil {
 			failures.add(fmt.Errorf("remove network %s: %w", n.Name, err))
 		}
 	}
@@ -119,6 +120,26 @@ func sweep(ctx context.Context, docker *client.Client, match func(map[string]str
 	}
 	slices.Sort(swept.Runs)
 	return swept, failures.join()
+}
+
+// removeNetwork tries again for a moment: a container that another sweep is
+// about to remove still holds its network.
+func removeNetwork(ctx context.Context, docker *client.Client, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		_, err := docker.NetworkRemove(ctx, id, client.NetworkRemoveOptions{})
+		if err == nil || errdefs.IsNotFound(err) {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 // collector gathers errors of goroutines.

@@ -43,9 +43,10 @@ func (w *watchdog) end() {
 }
 
 // How long the watchdog looks. The engine finishes requests whose sender is
-// gone, so that a container can appear after a pass that found none.
+// gone, and on a busy machine it takes its time, so that a container can appear
+// after a pass that found none.
 const (
-	watchdogQuiet  = 2 * time.Second // nothing appears for so long: done
+	watchdogQuiet  = 4 * time.Second // nothing appears for so long: done
 	watchdogPass   = 500 * time.Millisecond
 	watchdogWithin = time.Minute
 )
