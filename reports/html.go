@@ -28,6 +28,9 @@ func init() {
 	})
 }
 
+// htmlFile is the page's name in its folder; an index links to it.
+const htmlFile = "report.html"
+
 // contentPolicy lets a page load nothing and run nothing, whatever a log line
 // or an incident's file may hold.
 const contentPolicy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -124,7 +127,7 @@ func renderHTML(r Report) ([]File, error) {
 	if err := t.Execute(&b, p); err != nil {
 		return nil, fmt.Errorf("fill the page's template: %w", err)
 	}
-	return []File{{"report.html", b.Bytes()}}, nil
+	return []File{{htmlFile, b.Bytes()}}, nil
 }
 
 // mainTimelines gives the arm that tells the incident, un-fixed where it was

@@ -19,7 +19,6 @@ const jsonSchema = "relapse-report/1"
 func renderJSON(r Report) ([]File, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
-	enc.SetIndent("", " ")
 	err := enc.Encode(struct {
 		Schema   string `json:"schema"`
 		Headline string `json:"headline"`

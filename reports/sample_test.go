@@ -207,13 +207,13 @@ func sampleTimeline(name string, m measured) reports.Timeline {
 	}
 	add := func(series, unit string, step bool, calm, stall, noise float64) {
 		s := reports.Series{Name: series, Unit: unit, Step: step}
-		for i := range 112 {
-			at := float64(i) / 4
+		for i := range 56 {
+			at := float64(i) / 2
 			v := calm
 			if at > 6.4 && at < 18.8 {
 				v = stall + noise*rng.Float64()
 			}
-			if series == "nginx slots in use" && v > 31 && i%4 != 0 {
+			if series == "nginx slots in use" && v > 31 && i%3 != 0 {
 				v = math.NaN()
 			}
 			s.Points = append(s.Points, reports.Point{T: at, V: math.Round(v*1e4) / 1e4})

@@ -34,7 +34,7 @@ func Summary(w io.Writer, v replays.Verdict, colour bool) error {
 	mark := func(o replays.Outcome, s string) string { return paint(outcomeStyles[replays.Worst(o)], s) }
 
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %s\n", paint(bold, printable(v.Incident)), printable(v.Title))
+	fmt.Fprintf(&b, "%s  %s\n", paint(bold, printable(orElse(v.Incident, "unnamed"))), printable(v.Title))
 	fmt.Fprintf(&b, "%s  %s\n\n", mark(v.Outcome, outcomeText(v.Outcome)), paint(bold, headline(v, verdictFixes(v))))
 
 	rows := [][]string{{"ARM", "OUTCOME", "PLAYS", "SECONDS", "DECIDED BY"}}

@@ -223,7 +223,7 @@ func cell(arm string, arms map[string]replays.ArmVerdict) armCell {
 	c := armCell{Arm: arm, Played: played, Outcome: replays.Unknown, Plays: "0 of 0", Deciding: "not played in this run"}
 	if played {
 		c.Outcome, c.Plays, c.Deciding = replays.Worst(a.Outcome), kOfN(a), deciding(a)
-		if f, ok := tightest(a.Findings); ok {
+		if f, ok := armTightest(a); ok {
 			c.Margin = marginText(f)
 		}
 	}

@@ -3,6 +3,7 @@ package reports
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -198,6 +199,27 @@ func relation(f replays.Finding) string {
 	return "(want " + f.Want + ")"
 }
 
+// armTightest gives an arm's tightest promise in the phases in which symptoms
+// are looked for: how much room there is before anything is broken says little.
+func armTightest(a replays.ArmVerdict) (replays.Finding, bool) {
+	var broken []string
+	for _, f := range a.Findings {
+		if f.Kind == replays.KindSymptom {
+			broken = append(broken, f.Phase)
+		}
+	}
+	var there []replays.Finding
+	for _, f := range a.Findings {
+		if slices.Contains(broken, f.Phase) {
+			there = append(there, f)
+		}
+	}
+	if f, ok := tightest(there); ok {
+		return f, true
+	}
+	return tightest(a.Findings)
+}
+
 // deciding says in one line what made an arm's outcome.
 func deciding(a replays.ArmVerdict) string {
 	outcome := replays.Worst(a.Outcome)
@@ -217,7 +239,7 @@ func deciding(a replays.ArmVerdict) string {
 	if outcome != replays.Pass {
 		return "no finding says why"
 	}
-	if f, ok := tightest(a.Findings); ok {
+	if f, ok := armTightest(a); ok {
 		return "tightest: " + findingText(f)
 	}
 	return plural(len(a.Findings), "check", "checks") + " as expected"
