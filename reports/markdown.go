@@ -24,7 +24,8 @@ func (d *doc) line(format string, args ...any) { fmt.Fprintf(d, format+"\n", arg
 
 var (
 	markup     = regexp.MustCompile("[\\\\`*_\\[\\]~|#$]")
-	lineStart  = regexp.MustCompile(`^(\s*)([-+=]|\d+[.)])`)
+	lineStart  = regexp.MustCompile(`^(\d*)([-+.)])(\s|$)`)
+	underline  = regexp.MustCompile(`^[-=]+$`)
 	backticks  = regexp.MustCompile("`+")
 	whitespace = regexp.MustCompile(`\s+`)
 )
@@ -36,7 +37,8 @@ func text(s string) string {
 	s = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 	s = markup.ReplaceAllString(s, `\$0`)
 	s = strings.ReplaceAll(s, "@", "@<!-- -->")
-	return lineStart.ReplaceAllString(s, `$1&#8203;$2`)
+	s = underline.ReplaceAllString(s, `\$0`)
+	return lineStart.ReplaceAllString(s, `$1\$2$3`)
 }
 
 // code shows a name, a query or a value. In a table a bar is escaped even there.
@@ -162,6 +164,7 @@ func (d *doc) facts(p page) {
 			d.none("No " + title + " is stated.")
 			return
 		}
+		d.line("%ss:\n", strings.ToUpper(title[:1])+title[1:])
 		d.head("Statement", "Query", "Un-fixed", "Healthy", "Tightest margin", "Outcome")
 		for _, c := range rows {
 			says := code(c.ID) + " " + text(c.Says)
@@ -173,7 +176,7 @@ func (d *doc) facts(p page) {
 		d.line("")
 	}
 	table("symptom", p.Facts)
-	table("objective or invariant", p.Objectives)
+	table("further check", p.Objectives)
 	for _, v := range p.Verdict.Vacuous {
 		d.line("- %s %s came out the same in every arm: it proves nothing", text(v.Kind), code(v.Check))
 	}

@@ -171,7 +171,11 @@ func found(a replays.ArmVerdict, ids ...string) []replays.Finding {
 func toSeen(fs []replays.Finding) []seen {
 	var out []seen
 	for _, f := range fs {
-		out = append(out, seen{f, number(f.Got), relation(f), marginText(f)})
+		limit := relation(f)
+		if len(limit) < 24 {
+			limit = strings.ReplaceAll(limit, " ", "\u00a0") // read as one
+		}
+		out = append(out, seen{f, number(f.Got), limit, marginText(f)})
 	}
 	return out
 }
