@@ -64,7 +64,7 @@ func (i *Incident) arm(name string) (armSpec, error) {
 	}
 	for _, t := range i.Triggers {
 		if name == "unfixed-on-"+t.Name {
-			return armSpec{RoleUnfixed, t.Value.Says, "outage", []Change{t.Value.Change}, i.asDocumented}, nil
+			return armSpec{RoleUnfixed, t.Value.Says, "outage", []Change{t.Value.Change}, i.asTriggered(t.Value)}, nil
 		}
 	}
 	for _, c := range i.Causes {
@@ -143,6 +143,16 @@ func (i *Incident) asDocumented(kind, _ string) *bool {
 		return nil
 	}
 	return always(true)
+}
+
+// asTriggered is asDocumented but for what another trigger does not show.
+func (i *Incident) asTriggered(t Trigger) func(kind, id string) *bool {
+	return func(kind, id string) *bool {
+		if slices.Contains(t.Lacks, id) {
+			return nil
+		}
+		return i.asDocumented(kind, id)
+	}
 }
 
 func (i *Incident) promised(p Promise) func(kind, id string) *bool {

@@ -129,6 +129,7 @@ type Change struct {
 type Trigger struct {
 	Says   string `yaml:"says"`
 	Change Change `yaml:"change"`
+	Lacks  Names  `yaml:"lacks"` // symptoms of the documented trigger that this one does not show
 }
 
 // Promise says how the checks come out in an arm. Checks that no list names are

@@ -18,6 +18,11 @@ func (l *loader) arms() error {
 		if err := l.change(t.Value.Change, "triggers", t.Name, "change"); err != nil {
 			return err
 		}
+		for n, id := range t.Value.Lacks {
+			if err := l.known("symptom", id, checkIDs(i.Symptoms), "triggers", t.Name, "lacks", n); err != nil {
+				return err
+			}
+		}
 	}
 	for _, c := range i.Causes {
 		if err := l.change(c.Value.Without, "causes", c.Name, "without"); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"relapse/replays/samples"
+	"relapse/topologies"
 )
 
 // toolNode is the node label of what the tool measures of its own machine.
@@ -52,6 +53,9 @@ func (p *play) measure(machine *noise) (*measuring, error) {
 		}
 		targets = append(targets, target)
 	}
+	for _, l := range p.proxied() {
+		targets = append(targets, samples.NewFunc(l.String(), "link", func() (map[string]float64, error) { return p.linkUsage(l) }))
+	}
 	scraper, err := samples.NewScraper(p.store, targets...)
 	if err != nil {
 		return nil, err
@@ -63,6 +67,31 @@ func (p *play) measure(machine *noise) (*measuring, error) {
 		scraper.Run(ctx)
 	}()
 	return m, nil
+}
+
+// linkUsage is what the relay says of a proxied link. Its wait is how long a
+// byte that arrives now is held back by the narrowest limit on the link's
+// bandwidth, zero where there is none.
+func (p *play) linkUsage(l topologies.Link) (map[string]float64, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), samples.Deadline)
+	defer cancel()
+	state, err := p.sys.Relay().State(ctx, l.String())
+	if err != nil {
+		return nil, err
+	}
+	wait := time.Duration(0)
+	for _, b := range state.Buckets {
+		wait = max(wait, b.Backlog)
+	}
+	return map[string]float64{
+		"relapse_link_wait_seconds":                wait.Seconds(),
+		"relapse_link_connections":                 float64(state.Open),
+		"relapse_link_connections_total":           float64(state.Accepted),
+		"relapse_link_unreached_total":             float64(state.Unreached),
+		"relapse_link_client_sent_bytes_total":     float64(state.BytesUp),
+		"relapse_link_server_sent_bytes_total":     float64(state.BytesDown),
+		"relapse_link_client_received_bytes_total": float64(state.BytesDownSent),
+	}, nil
 }
 
 // stop ends the scraping, one period after the last phase so that its end is

@@ -1,0 +1,118 @@
+package players_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"relapse/topologies/services"
+	"relapse/topologies/services/players"
+)
+
+const plain = `
+target: http://127.0.0.1:8080
+operations:
+  verify: {method: GET, path: /verify}
+`
+
+func TestParseConfigFillsInDefaults(t *testing.T) {
+	c, err := players.ParseConfig([]byte(plain))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Timeout != 2*time.Second || c.Arrivals != players.Even || c.InFlight == 0 {
+		t.Errorf("have timeout %v, arrivals %q, in flight %d; want 2s, even and some", c.Timeout, c.Arrivals, c.InFlight)
+	}
+	if c.Populations.Match != nil || c.Populations.Launchers != nil {
+		t.Error("populations that no one asked for")
+	}
+}
+
+func TestALaterDocumentChangesWhatItNames(t *testing.T) {
+	first := plain + `
+populations:
+  launchers:
+    count: 60
+    check: {method: GET, path: /verify}
+    every: 5s
+    login: {method: POST, path: /login}
+    back_after_min: 1s
+    back_after_max: 3s
+    sign_out_on_error: true
+`
+	c, err := players.ParseConfig([]byte(first), []byte("populations: {launchers: {sign_out_on_error: false}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := c.Populations.Launchers
+	if l.SignOutOnError || l.Count != 60 || l.BackAfterMax != 3*time.Second || l.Check.Path != "/verify" {
+		t.Errorf("have %+v, want all of the first document but sign_out_on_error", l)
+	}
+}
+
+func TestParseConfigRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name, have string
+	}{
+		{"nothing", ""},
+		{"an unknown field", plain + "rate: 5\n"},
+		{"no operation", "target: http://127.0.0.1:80\n"},
+		{"no target", "operations: {a: {method: GET, path: /}}\n"},
+		{"https", strings.Replace(plain, "http:", "https:", 1)},
+		{"a target with a path", strings.Replace(plain, "8080", "8080/x", 1)},
+		{"a method that has no reply", strings.Replace(plain, "GET", "CONNECT", 1)},
+		{"a path that would end the request line", strings.Replace(plain, "path: /verify", `path: "/a b"`, 1)},
+		{"a token without tokens", strings.Replace(plain, "path: /verify", `path: "/verify?token={token}"`, 1)},
+		{"no time to wait", plain + "timeout: 0s\n"},
+		{"nothing in flight", plain + "in_flight: 0\n"},
+		{"other arrivals", plain + "arrivals: bursty\n"},
+		{"a population's operation", strings.Replace(plain, "verify:", "refresh:", 1)},
+		{"a match without players", plain + "populations: {match: {refresh: {method: GET, path: /}, every: 1s, retry_after: 1s, dropped_after: 2}}\n"},
+		{"launchers that come back before they left", plain + "populations: {launchers: {count: 1, check: {method: GET, path: /}, login: {method: POST, path: /}, every: 1s, sign_out_on_error: true, back_after_min: 2s, back_after_max: 1s}}\n"},
+	} {
+		if _, err := players.ParseConfig([]byte(c.have)); !errors.Is(err, players.ErrConfig) {
+			t.Errorf("%s: have %v, want ErrConfig", c.name, err)
+		}
+	}
+}
+
+func TestAForeignTargetIsRefused(t *testing.T) {
+	for _, target := range []string{
+		"http://192.0.2.1:80",          // set aside for documentation: no interface has it
+		"http://[2001:db8::1]:80",      // likewise
+		"http://198.51.100.7",          // no port
+		"http://[::ffff:192.0.2.1]:80", // one of the above in other clothes
+	} {
+		c, err := players.ParseConfig([]byte(strings.Replace(plain, "http://127.0.0.1:8080", target, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := players.New(t.Context(), c); !errors.Is(err, players.ErrForeignTarget) {
+			t.Errorf("%s: have %v, want ErrForeignTarget", target, err)
+		}
+	}
+}
+
+func TestTheServiceRefusesBadFlags(t *testing.T) {
+	foreign := t.TempDir() + "/players.yaml"
+	if err := os.WriteFile(foreign, []byte(strings.Replace(plain, "127.0.0.1", "192.0.2.1", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		have []string
+		want error // nil: any
+	}{
+		{"no configuration", nil, nil},
+		{"a file that is not there", []string{"--config", foreign + ".x"}, nil},
+		{"an argument", []string{"--config", foreign, "x"}, nil},
+		{"a foreign target", []string{"--config", foreign}, players.ErrForeignTarget},
+	} {
+		err := services.Run(t.Context(), "players", c.have)
+		if err == nil || (c.want != nil && !errors.Is(err, c.want)) {
+			t.Errorf("%s: have %v, want an error (%v)", c.name, err, c.want)
+		}
+	}
+}

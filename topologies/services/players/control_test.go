@@ -1,0 +1,98 @@
+package players_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"relapse/topologies/services/players"
+)
+
+func controlled(t *testing.T) (g *players.Generator, order func(method, path, body string) (int, string)) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(server.Close)
+	c := config(server.URL)
+	c.Operations["other"] = players.Call{Method: "POST", Path: "/"}
+	g = run(t, c)
+	control := httptest.NewServer(g.Control())
+	t.Cleanup(control.Close)
+	return g, func(method, path, body string) (int, string) {
+		request, err := http.NewRequestWithContext(t.Context(), method, control.URL+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		said, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.StatusCode, string(said)
+	}
+}
+
+func TestOrders(t *testing.T) {
+	g, order := controlled(t)
+	for _, c := range []struct {
+		name, method, path, body string
+		status                   int
+		op, other                float64 // offered afterwards
+	}{
+		{"rates", "PUT", "/rates", `{"op": 20, "other": 5}`, 204, 20, 5},
+		{"a scale", "PUT", "/scales/surge", `{"operation": "op", "factor": 3}`, 204, 60, 5},
+		{"a second one", "PUT", "/scales/more", `{"operation": "op", "factor": 0.5}`, 204, 30, 5},
+		{"a scale in another's place", "PUT", "/scales/surge", `{"operation": "op", "factor": 4}`, 204, 40, 5},
+		{"new rates keep scales", "PUT", "/rates", `{"op": 10}`, 204, 20, 0},
+		{"an unknown operation changes nothing", "PUT", "/rates", `{"op": 99, "x": 1}`, 400, 20, 0},
+		{"a negative rate", "PUT", "/rates", `{"op": -1}`, 400, 20, 0},
+		{"a rate beyond reason", "PUT", "/rates", `{"op": 1e9}`, 400, 20, 0},
+		{"no rates at all", "PUT", "/rates", ``, 400, 20, 0},
+		{"a scale of an unknown operation", "PUT", "/scales/s", `{"operation": "x", "factor": 2}`, 400, 20, 0},
+		{"a scale without a factor", "PUT", "/scales/s", `{"operation": "op"}`, 400, 20, 0},
+		{"a field that means nothing", "PUT", "/scales/s", `{"operation": "op", "factor": 2, "for": "1s"}`, 400, 20, 0},
+		{"a scale taken away", "DELETE", "/scales/surge", ``, 204, 5, 0},
+		{"a scale taken away again", "DELETE", "/scales/surge", ``, 204, 5, 0},
+		{"nothing", "PUT", "/rates", `{}`, 204, 0, 0},
+	} {
+		if status, said := order(c.method, c.path, c.body); status != c.status {
+			t.Errorf("%s: have status %d (%s), want %d", c.name, status, said, c.status)
+		}
+		rates := g.Rates()
+		if rates["op"].Offered != c.op || rates["other"].Offered != c.other {
+			t.Errorf("%s: have %v and %v offered, want %v and %v", c.name, rates["op"].Offered, rates["other"].Offered, c.op, c.other)
+		}
+	}
+}
+
+func TestARefusalNamesWhatIsKnown(t *testing.T) {
+	_, order := controlled(t)
+	if _, said := order("PUT", "/rates", `{"x": 1}`); !strings.Contains(said, `"op" "other"`) {
+		t.Errorf("have %q, want the known operations in it", said)
+	}
+}
+
+func TestArrivalsAreMeasured(t *testing.T) {
+	_, order := controlled(t)
+	order("PUT", "/rates", `{"op": 100}`)
+	arrived := func() (rate players.Rate) {
+		_, said := order("GET", "/rates", "")
+		var rates map[string]players.Rate
+		if err := json.Unmarshal([]byte(said), &rates); err != nil {
+			t.Fatalf("%v in %q", err, said)
+		}
+		return rates["op"]
+	}
+	eventually(t, "100 arrivals a second are measured", func() bool {
+		r := arrived()
+		return r.Arrived >= 90 && r.Arrived <= 110 && r.Base == 100
+	})
+	order("PUT", "/rates", `{}`)
+	eventually(t, "no arrivals are measured", func() bool { return arrived().Arrived == 0 })
+}
