@@ -3,7 +3,6 @@ package topologies
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/docker/go-units"
 	"github.com/moby/moby/api/types/container"
@@ -249,126 +247,4 @@ func (s *System) startRelay(ctx context.Context, image string) error {
 		return r.notReady(ctx, "its control to answer", err)
 	}
 	return nil
-}
-
-// readyWithin bounds the time from a node's start to its first answer.
-const readyWithin = 20 * time.Second
-
-// NotReadyError says that a node was started and did not come to answer.
-type NotReadyError struct {
-	Node    string
-	Waited  time.Duration
-	For     string // what it was waited for, such as "port 8080 to accept"
-	Ended   bool   // it ended by itself, with ExitCode
-	Exit    int
-	LogTail string // its last lines
-	Err     error  // what the last try gave
-}
-
-func (e *NotReadyError) Error() string {
-	var b strings.Builder
-	if e.Ended {
-		fmt.Fprintf(&b, "node %s: ended with exit code %d while it was waited for %s", e.Node, e.Exit, e.For)
-	} else {
-		fmt.Fprintf(&b, "node %s: not ready after %s: waited for %s: %v", e.Node, e.Waited.Round(100*time.Millisecond), e.For, e.Err)
-	}
-	if e.LogTail == "" {
-		b.WriteString("; it logged nothing")
-		return b.String()
-	}
-	b.WriteString("; its log ends:")
-	for line := range strings.Lines(e.LogTail) {
-		b.WriteString("\n  " + strings.TrimRight(line, "\r\n"))
-	}
-	return b.String()
-}
-
-func (e *NotReadyError) Unwrap() error { return e.Err }
-
-// awaitReady polls from outside until every port of the node accepts and its
-// probe is answered.
-func (i *Instance) awaitReady(ctx context.Context) error {
-	began := time.Now()
-	bounded, cancel := context.WithTimeout(ctx, readyWithin)
-	defer cancel()
-
-	ports := slices.Clone(i.node.Expose)
-	if i.node.Metrics != nil {
-		ports = append(ports, i.node.Metrics.Port)
-	}
-	if len(i.node.Operations) > 0 {
-		ports = append(ports, playersControl)
-	}
-	type condition struct {
-		name  string
-		holds func(context.Context) error
-	}
-	conditions := []condition{{"its process to run", func(ctx context.Context) error {
-		state, err := i.State(ctx)
-		if err == nil && !state.Running {
-			err = ErrNotRunning
-		}
-		return err
-	}}}
-	if len(ports) > 0 {
-		// A port that accepts is a process that runs: one question less.
-		conditions = nil
-	}
-	slices.Sort(ports)
-	for _, port := range slices.Compact(ports) {
-		conditions = append(conditions, condition{fmt.Sprintf("port %d to accept", port),
-			func(ctx context.Context) error { return probeAt(ctx, i.endpoint(port), Probe{Protocol: "tcp"}) }})
-	}
-	if i.node.Probe.Protocol != "" {
-		conditions = append(conditions, condition{fmt.Sprintf("an answer to its %s probe", i.node.Probe.Protocol),
-			func(ctx context.Context) error { return probeAt(ctx, i.endpoint(i.node.Probe.Port), i.node.Probe) }})
-	}
-
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	var last error
-	for tries := 0; len(conditions) > 0; {
-		try, cancel := context.WithTimeout(bounded, 500*time.Millisecond)
-		err := conditions[0].holds(try)
-		cancel()
-		if err == nil {
-			conditions = conditions[1:]
-			continue
-		}
-		if bounded.Err() == nil {
-			last = err
-		}
-		if tries++; tries%20 == 0 {
-			if state, err := i.State(bounded); err == nil && !state.Running {
-				return i.notReady(ctx, conditions[0].name, ErrNotRunning)
-			}
-		}
-		select {
-		case <-ticker.C:
-		case <-bounded.Done():
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			failure := i.notReady(ctx, conditions[0].name, errors.Join(last, bounded.Err()))
-			failure.Waited = time.Since(began)
-			return failure
-		}
-	}
-	return nil
-}
-
-// notReady looks at a node that has not come up and says what is to be seen.
-func (i *Instance) notReady(ctx context.Context, waitedFor string, err error) *NotReadyError {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	failure := &NotReadyError{Node: i.node.Name, For: waitedFor, Waited: readyWithin, Err: err}
-	if state, err := i.State(ctx); err == nil && !state.Running {
-		failure.Ended, failure.Exit = true, state.ExitCode
-	}
-	var log strings.Builder
-	if err := copyLogs(ctx, i.docker, i.id, "20", &log); err != nil {
-		fmt.Fprintf(&log, "(its log cannot be read: %v)", err)
-	}
-	failure.LogTail = strings.TrimSpace(log.String())
-	return failure
 }

@@ -1,5 +1,7 @@
 package topologies
 
+import "time"
+
 // What only tests see of the inside of this package.
 var (
 	Abandoned        = abandoned
@@ -13,6 +15,13 @@ var (
 	SubnetPool       = subnetPool
 	WriteDebianLayer = writeDebianLayer
 )
+
+// SetReadyWithin gives nodes less time than people have patience for.
+func SetReadyWithin(d time.Duration) (restore func()) {
+	before := readyWithin
+	readyWithin = d
+	return func() { readyWithin = before }
+}
 
 // OwnProcess is the label of this process as an owner.
 func OwnProcess() string { return ownProcess().String() }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"time"
 )
 
 // A run keeps a folder outside the engine: the files that its containers mount,
@@ -28,27 +30,37 @@ func runFolder(run string) string { return filepath.Join(cacheFolder(), "runs", 
 
 const labelsFile = "labels.json"
 
+// createRunFolder makes the folder under another name first, so that whoever
+// sees it under its own can tell whose it is.
 func createRunFolder(labels map[string]string) (string, error) {
 	folder := runFolder(labels[LabelRun])
-	if err := os.MkdirAll(filepath.Dir(folder), 0o700); err != nil {
-		return "", fmt.Errorf("folder of the run: %w", err)
-	}
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		return "", fmt.Errorf("folder of the run: %w; is another run of this id still going?", err)
-	}
 	content, err := json.Marshal(labels)
 	if err != nil {
 		return "", fmt.Errorf("folder of the run: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, labelsFile), content, 0o600); err != nil {
+	if err := os.MkdirAll(filepath.Dir(folder), 0o700); err != nil {
 		return "", fmt.Errorf("folder of the run: %w", err)
+	}
+	unnamed, err := os.MkdirTemp(filepath.Dir(folder), unnamedFolder)
+	if err != nil {
+		return "", fmt.Errorf("folder of the run: %w", err)
+	}
+	err = os.WriteFile(filepath.Join(unnamed, labelsFile), content, 0o600)
+	if err == nil {
+		err = os.Rename(unnamed, folder)
+	}
+	if err != nil {
+		_ = os.RemoveAll(unnamed)
+		return "", fmt.Errorf("folder of the run: %w; is another run of this id still going?", err)
 	}
 	return folder, nil
 }
 
-// runFolders gives the labels of every run that has a folder. A folder whose
-// tool died before it wrote them holds nothing else, and is given labels
-// without an owner, that is, of one that is dead.
+// unnamedFolder begins the names of folders that are about to be given another.
+const unnamedFolder = ".new-"
+
+// runFolders gives the labels of every run that has a folder. One whose labels
+// cannot be read is taken for one without an owner, that is, a dead one.
 func runFolders() ([]map[string]string, error) {
 	entries, err := os.ReadDir(filepath.Join(cacheFolder(), "runs"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -59,6 +71,13 @@ func runFolders() ([]map[string]string, error) {
 	}
 	var all []map[string]string
 	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), unnamedFolder) {
+			// Of a tool that died within a millisecond. One that is at it is younger.
+			if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > time.Minute {
+				_ = os.RemoveAll(runFolder(entry.Name()))
+			}
+			continue
+		}
 		labels := map[string]string{}
 		content, err := os.ReadFile(filepath.Join(runFolder(entry.Name()), labelsFile))
 		if err == nil {

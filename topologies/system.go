@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -119,9 +120,12 @@ func Start(ctx context.Context, t *Topology, o Options) (_ *System, err error) {
 		}
 	}()
 
-	// What an earlier tool left when it died takes addresses and memory.
-	if _, err := Sweep(ctx, abandoned); err != nil {
-		return nil, fmt.Errorf("sweep what earlier runs left: %w", err)
+	// What an earlier tool left when it died takes CPU and memory. It is no reason
+	// to refuse a start: whether it disturbs shows in what is measured.
+	if swept, err := sweep(ctx, docker, abandoned); err != nil {
+		o.Progress(fmt.Sprintf("not all is gone that earlier runs left: %v", err))
+	} else if !swept.empty() {
+		o.Progress("removed what earlier runs left: " + strings.Join(swept.Runs, ", "))
 	}
 	var local map[string]string
 	if s.images, local, err = ensureImages(ctx, docker, t, o); err != nil {
