@@ -250,8 +250,28 @@ func lineClass(arm string, ref bool) string {
 }
 
 // pathOf draws a series and breaks it where samples are missing: a gap is
-// evidence, and no line may cross it.
+// evidence, and no line may cross it. A sample between two gaps is a dash.
 func pathOf(s Series, x, y func(float64) float64) string {
+	var b strings.Builder
+	for _, run := range unbroken(s) {
+		fmt.Fprintf(&b, "M%.1f %.1f", x(run[0].T), y(run[0].V))
+		if len(run) == 1 {
+			b.WriteString("m-2 0h4")
+		}
+		for _, p := range run[1:] {
+			if s.Step {
+				fmt.Fprintf(&b, "H%.1fV%.1f", x(p.T), y(p.V))
+			} else {
+				fmt.Fprintf(&b, "L%.1f %.1f", x(p.T), y(p.V))
+			}
+		}
+	}
+	return b.String()
+}
+
+// unbroken parts a series where a value is missing, or where samples are much
+// further apart than they usually are.
+func unbroken(s Series) [][]Point {
 	var gaps []float64
 	for i := 1; i < len(s.Points); i++ {
 		gaps = append(gaps, s.Points[i].T-s.Points[i-1].T)
@@ -261,86 +281,18 @@ func pathOf(s Series, x, y func(float64) float64) string {
 		slices.Sort(gaps)
 		limit = max(4*gaps[len(gaps)/2], 1)
 	}
-	var b strings.Builder
+	var runs [][]Point
 	open := false
-	var last Point
-	for _, p := range s.Points {
+	for i, p := range s.Points {
 		if math.IsNaN(p.V) || math.IsInf(p.V, 0) {
 			open = false
 			continue
 		}
-		switch {
-		case !open || p.T-last.T > limit:
-			// The line of no length makes a sample between two gaps a dot.
-			fmt.Fprintf(&b, "M%.1f %.1fh0", x(p.T), y(p.V))
-		case s.Step:
-			fmt.Fprintf(&b, "H%.1fV%.1f", x(p.T), y(p.V))
-		default:
-			fmt.Fprintf(&b, "L%.1f %.1f", x(p.T), y(p.V))
+		if !open || p.T-s.Points[i-1].T > limit {
+			runs = append(runs, nil)
 		}
-		open, last = true, p
+		open = true
+		runs[len(runs)-1] = append(runs[len(runs)-1], p)
 	}
-	return b.String()
-}
-
-func describe(l line) string {
-	st := stats(l.Series, 0, math.Inf(1))
-	if st.n == 0 {
-		return armName(l.arm) + ": no samples."
-	}
-	return fmt.Sprintf("%s: from %s to %s, mean %s.", armName(l.arm), inUnit(st.low, l.Unit), inUnit(st.high, l.Unit), inUnit(st.mean, l.Unit))
-}
-
-type stat struct {
-	n               int
-	low, mean, high float64
-}
-
-// stats is over the samples in [from, to).
-func stats(s Series, from, to float64) stat {
-	st := stat{low: math.Inf(1), high: math.Inf(-1)}
-	for _, p := range s.Points {
-		if p.T < from || p.T >= to || math.IsNaN(p.V) || math.IsInf(p.V, 0) {
-			continue
-		}
-		st.n++
-		st.low, st.high = min(st.low, p.V), max(st.high, p.V)
-		st.mean += (p.V - st.mean) / float64(st.n)
-	}
-	return st
-}
-
-// inline gives the panel as an element of an HTML page, which holds the theme.
-func (p panel) inline(id string) string {
-	return fmt.Sprintf(`<svg class="chart" viewBox="0 0 %.0f %.0f" role="img" aria-labelledby="%s-t %s-d"><title id="%s-t">%s</title><desc id="%s-d">%s</desc>%s%s</svg>`,
-		panelWidth, p.height, id, id, id, escape(p.Title), id, escape(p.Desc), p.heading(), p.svg)
-}
-
-func (p panel) heading() string {
-	var c canvas
-	c.text(0, 14, "title", p.Title)
-	if p.Unit != "" {
-		c.text(plotRight, 14, "small end", p.Unit)
-	}
-	return c.String()
-}
-
-// figureSVG gives panels as one SVG file of its own, two beside each other.
-func figureSVG(title, note string, panels []panel) []byte {
-	const gap, top = 28.0, 46.0
-	var b strings.Builder
-	y := top
-	for i := 0; i < len(panels); i += 2 {
-		row := panels[i:min(i+2, len(panels))]
-		tallest := 0.0
-		for j, p := range row {
-			fmt.Fprintf(&b, `<g transform="translate(%.0f %.0f)"><title>%s</title><desc>%s</desc>%s%s</g>`,
-				gap/2+float64(j)*(panelWidth+gap), y, escape(p.Title), escape(p.Desc), p.heading(), p.svg)
-			tallest = max(tallest, p.height)
-		}
-		y += tallest + 12
-	}
-	width := 2*panelWidth + 2*gap
-	return fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" role="img"><title>%s</title><style>%s</style><rect class="paper" width="100%%" height="100%%"/><text x="%.0f" y="20" class="title">%s</text><text x="%.0f" y="36" class="small">%s</text>%s</svg>`+"\n",
-		width, y, width, y, escape(title), themeCSS, gap/2, escape(title), gap/2, escape(note), b.String())
+	return runs
 }

@@ -302,7 +302,7 @@ func TestHeadline(t *testing.T) {
 		{"Not reproduced.", replays.Verdict{Arms: arms("healthy", pass, "unfixed", pass, "unfixed-on-b", fail)}},
 		{"Unknown whether it reproduces.", replays.Verdict{Arms: arms("healthy", unknown, "unfixed", pass)}},
 		{"Reproduced. The one fix holds.", replays.Verdict{Reproduced: true, Arms: arms("healthy", pass, "unfixed", pass, "fix-a", pass, "fix-a-under-b", pass, "fix-a-on-c", pass)}},
-		{"Reproduced. 0 of 1 fix hold.", replays.Verdict{Reproduced: true, Arms: arms("healthy", pass, "unfixed", pass, "fix-a", pass, "fix-a-on-c", fail)}},
+		{"Reproduced. 0 of 1 fix holds.", replays.Verdict{Reproduced: true, Arms: arms("healthy", pass, "unfixed", pass, "fix-a", pass, "fix-a-on-c", fail)}},
 		{"Reproduced. All 2 fixes hold.", replays.Verdict{Reproduced: true, Arms: arms("healthy", pass, "unfixed", pass, "fix-a", pass, "fix-b-on-wheels", pass)}},
 		{"Reproduced. 1 of 3 fixes holds, 1 unknown. 1 check proves nothing.", replays.Verdict{Reproduced: true, Arms: arms("healthy", pass, "unfixed", pass, "fix-a", pass, "fix-b", unknown, "fix-c-under-d", fail), Vacuous: make([]replays.Vacuous, 1)}},
 	} {
