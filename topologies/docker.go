@@ -88,13 +88,14 @@ func dialEngine(ctx context.Context) (*client.Client, error) {
 
 var configureOnce sync.Once
 
-// containerProvider gives what creates and starts containers.
+// containerProvider gives what creates and starts containers, on the engine that
+// docker talks to: the library has ways of its own to find one.
 //
 // Its own clean-up container needs an image and the engine's socket inside a
 // container; we have a watchdog instead, so it is switched off before the
 // library reads its settings. Its chatter is silenced: what there is to say
 // about a start goes to [Options.Progress].
-func containerProvider() (*testcontainers.DockerProvider, error) {
+func containerProvider(docker *client.Client) (*testcontainers.DockerProvider, error) {
 	var err error
 	configureOnce.Do(func() {
 		tclog.SetDefault(tclog.NewNoopLogger())
@@ -111,5 +112,7 @@ func containerProvider() (*testcontainers.DockerProvider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoEngine, err)
 	}
+	_ = provider.Close() // the client that it found by itself
+	provider.SetClient(docker)
 	return provider, nil
 }

@@ -101,7 +101,7 @@ func Start(ctx context.Context, t *Topology, o Options) (_ *System, err error) {
 	if err != nil {
 		return nil, err
 	}
-	provider, err := containerProvider()
+	provider, err := containerProvider(docker)
 	if err != nil {
 		docker.Close()
 		return nil, err
