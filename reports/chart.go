@@ -204,7 +204,7 @@ func quantity(t Timeline, lines []line, end float64, prefix string) panel {
 		high = max(high, 1)
 	}
 	step := niceStep((high - low) / 4)
-	if unit == "" && step < 1 {
+	if (unit == "" || lines[0].Step) && step < 1 {
 		step = 1 // of a count there is no half
 	}
 	low, high = math.Floor(low/step)*step, math.Ceil(high/step-1e-9)*step

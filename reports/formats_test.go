@@ -295,7 +295,7 @@ func TestHeadline(t *testing.T) {
 		have replays.Verdict
 	}{
 		{"Nothing was played.", replays.Verdict{}},
-		{"un-fixed alone: as expected.", replays.Verdict{Outcome: pass, Arms: arms("unfixed", pass)}},
+		{"The un-fixed arm alone: as expected.", replays.Verdict{Outcome: pass, Arms: arms("unfixed", pass)}},
 		{"1 of 2 arms as expected, 1 unknown; not asked whether it reproduces.", replays.Verdict{Arms: arms("unfixed", pass, "fix-a", unknown)}},
 		{"Reproduced.", replays.Verdict{Reproduced: true, Arms: arms("healthy", pass, "unfixed", pass)}},
 		{"Not reproduced.", replays.Verdict{Arms: arms("healthy", pass, "unfixed", fail)}},

@@ -72,7 +72,7 @@ func partial(v replays.Verdict) string {
 	case t.all() == 0:
 		return "Nothing was played."
 	case t.all() == 1:
-		return armName(v.Arms[0].Arm) + " alone: " + map[replays.Outcome]string{
+		return "The " + armName(v.Arms[0].Arm) + " arm alone: " + map[replays.Outcome]string{
 			replays.Pass: "as expected.", replays.Fail: "not as expected.", replays.Unknown: "unknown.",
 		}[replays.Worst(v.Arms[0].Outcome)]
 	}
@@ -147,13 +147,19 @@ func because(p page, arms map[string]replays.ArmVerdict) []string {
 		return
 	}
 	var lines []string
+	if _, played := arms[armUnfixed]; !played {
+		return nil
+	}
 	if h, m, b := count(armUnfixed, replays.KindSymptom); h+m+b > 0 {
 		lines = append(lines, fmt.Sprintf("%d of %s seen in the un-fixed arm%s.", h, plural(h+m+b, "documented symptom was", "documented symptoms were"), notSeen(b)))
 	}
 	if h, m, b := count(armUnfixed, replays.KindObjective); h+m+b > 0 {
-		hh, hm, hb := count(armHealthy, replays.KindObjective)
-		lines = append(lines, fmt.Sprintf("%d of %s missed there%s; the healthy arm meets %d of %d%s.",
-			m, plural(h+m+b, "objective was", "objectives were"), notSeen(b), hh, hh+hm+hb, notSeen(hb)))
+		healthy := "the healthy arm was not played"
+		if _, played := arms[armHealthy]; played {
+			hh, hm, hb := count(armHealthy, replays.KindObjective)
+			healthy = fmt.Sprintf("the healthy arm meets %d of %d%s", hh, hh+hm+hb, notSeen(hb))
+		}
+		lines = append(lines, fmt.Sprintf("%d of %s missed there%s; %s.", m, plural(h+m+b, "objective was", "objectives were"), notSeen(b), healthy))
 	}
 	if h, m, b := count(armUnfixed, replays.KindInvariant); h+m+b > 0 {
 		lines = append(lines, fmt.Sprintf("%d of %s even un-fixed%s.", h, plural(h+m+b, "invariant holds", "invariants hold"), notSeen(b)))

@@ -270,7 +270,7 @@ func (d *doc) fixes(p page) {
 	d.line("")
 	for _, f := range p.Fixes {
 		d.line("<details><summary>%s: what it promises</summary>\n", text(f.FixInfo.Name+" "+outcomeText(f.Outcome)))
-		if len(f.Promises) > 0 {
+		if f.Alone.Played && len(f.Promises) > 0 {
 			d.head("It", "Check", "Seen", "Tightest margin", "Outcome")
 			for _, pr := range f.Promises {
 				d.row(pr.Promise, code(pr.Check.ID)+" "+text(pr.Check.Says), seenText(pr.Seen), text(orElse(pr.Margin, "–")), badge(pr.Outcome))
