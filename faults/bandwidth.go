@@ -97,7 +97,7 @@ func (f *bandwidth) Arm(ctx context.Context, sys *topologies.System, rng *rand.R
 		return nil, err
 	}
 	if got < unlimited*armed.fits {
-		return nil, fmt.Errorf("the rate of %s cannot bite: without it the links carry %s, and less than %v of the rate cannot be told from it; take a lower rate",
+		return nil, fmt.Errorf("the rate of %s cannot bite: without it the links carry %s, and less than %v of the rate cannot be told from it; take a lower rate, or let relapse.probe ask for a longer answer",
 			f.Rate, Rate(got/floodLasts.Seconds()), unlimited)
 	}
 	return armed, nil

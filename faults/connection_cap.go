@@ -18,9 +18,9 @@ func init() {
 		Doc: `New connections over the link are refused while as many as given are open: what a server
 does at its limit of clients. Connections that are open already live on, also above the
 limit.`,
-		Seen: `connections are opened over the link until one is refused, which must happen with one
-more than the limit at the latest; then all of them are closed. A look takes some
-milliseconds, in which clients may find the limit reached.`,
+		Seen: `connections are opened over the link until one is refused, or reset at once, which must
+happen with one more than the limit at the latest; then all of them are closed. A look
+takes some milliseconds, in which clients may find the limit reached.`,
 		Example: `links: ["client -> server"]
 connections: 8`,
 	}, func() Fault { return &connectionCap{} })
@@ -79,5 +79,10 @@ func capped(ctx context.Context, p *probe, limit int) (bool, error) {
 		}
 		open = append(open, conn)
 	}
-	return false, nil
+	// One that waited to be accepted when the limit was reached is reset.
+	err := firstEnd(ctx, open[limit], resetWithin)
+	if ctx.Err() != nil {
+		return false, outer(ctx, err)
+	}
+	return reset(err), nil
 }

@@ -47,7 +47,7 @@ type Armed interface {
 // Links are the link patterns of a fault on links, such as
 // "nginx-* -> memcached". Kinds on links embed it.
 type Links struct {
-	Links []string `yaml:"links"`
+	Links []string `yaml:"links" doc:"patterns such as nginx-* -> memcached; each must match a link"`
 }
 
 // LinkPatterns gives the patterns; the loader checks that each matches a link
@@ -56,7 +56,7 @@ func (l Links) LinkPatterns() []string { return l.Links }
 
 // Nodes are the node patterns of a fault on nodes. Kinds on nodes embed it.
 type Nodes struct {
-	Nodes []string `yaml:"nodes"`
+	Nodes []string `yaml:"nodes" doc:"patterns such as nginx-*; each must match a node"`
 }
 
 // NodePatterns gives the patterns; the loader checks that each matches a node

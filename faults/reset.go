@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"time"
 
 	"relapse/topologies"
 	"relapse/topologies/relay"
@@ -64,8 +65,16 @@ func (a *armedReset) Inject(ctx context.Context) error {
 			return fmt.Errorf("open a connection to be reset: %w", err)
 		}
 		a.mu.Lock()
-		defer a.mu.Unlock()
 		a.witnesses[p.link] = conn
+		a.mu.Unlock()
+		if !p.answers() {
+			return nil
+		}
+		// An answer shows that the connection has come all the way. A server too
+		// busy to give one is no reason not to reset.
+		if _, err := exchangeOn(ctx, conn, p.ask, straightWithin); err != nil && !unanswered(err) {
+			return fmt.Errorf("use a connection to be reset: %w", err)
+		}
 		return nil
 	})
 	if err != nil {
@@ -114,19 +123,37 @@ func (a *armedReset) resets(ctx context.Context, p *probe) (bool, error) {
 	return true, nil
 }
 
+// awaitReset waits for the end of an open connection. It sends a byte, since a
+// connection that was waiting to be accepted when the fault came is reset only
+// by the answer to a packet of its own.
 func awaitReset(ctx context.Context, conn net.Conn) error {
-	deadline, cancel := context.WithTimeout(ctx, straightWithin)
-	defer cancel()
-	at, _ := deadline.Deadline()
-	if err := conn.SetReadDeadline(at); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(straightWithin)); err != nil {
 		return err
 	}
-	_, err := conn.Read(make([]byte, 1))
+	_, err := conn.Write([]byte{'\n'})
+	if err == nil {
+		err = firstEnd(ctx, conn, straightWithin)
+	}
 	switch {
 	case reset(err):
 		return nil
 	case err == nil:
 		return errors.New("an open connection was not reset: the server sent data nobody asked for")
 	}
-	return fmt.Errorf("an open connection was not reset: %w", err)
+	return outer(ctx, fmt.Errorf("an open connection was not reset: %w", err))
+}
+
+// resetWithin is how long a reset may take to arrive.
+const resetWithin = 50 * time.Millisecond
+
+// firstEnd reads one byte of a connection and gives the error with which it
+// ended: [reset] if it was.
+func firstEnd(ctx context.Context, conn net.Conn, patience time.Duration) error {
+	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	_, err := conn.Read(make([]byte, 1))
+	return err
 }

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -52,8 +53,8 @@ func ParseRate(text string) (Rate, error) {
 		if !ok {
 			continue
 		}
-		value, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-		if err != nil {
+		value, ok := parseNumber(number)
+		if !ok {
 			break
 		}
 		return Rate(value * u.bytes), nil
@@ -65,11 +66,17 @@ func ParseRate(text string) (Rate, error) {
 func ParsePercent(text string) (Percent, error) {
 	number, ok := strings.CutSuffix(strings.TrimSpace(text), "%")
 	if ok {
-		if value, err := strconv.ParseFloat(strings.TrimSpace(number), 64); err == nil {
+		if value, ok := parseNumber(number); ok {
 			return Percent(value), nil
 		}
 	}
 	return 0, &UnitError{text, "is not a percentage", percentHint}
+}
+
+// parseNumber takes finite numbers only.
+func parseNumber(text string) (float64, bool) {
+	value, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	return value, err == nil && !math.IsNaN(value) && !math.IsInf(value, 0)
 }
 
 func parseDuration(text string) (time.Duration, error) {
@@ -87,7 +94,7 @@ func (r Rate) String() string {
 		name string
 		bits float64
 	}{{"Gbit", 1e9}, {"Mbit", 1e6}, {"kbit", 1e3}} {
-		if bits >= u.bits {
+		if math.Abs(bits) >= u.bits {
 			return strconv.FormatFloat(bits/u.bits, 'g', 4, 64) + u.name
 		}
 	}

@@ -1,0 +1,105 @@
+package faults_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"relapse/faults"
+)
+
+func TestValidateRefuses(t *testing.T) {
+	const link = "links: [a -> b]\n"
+	for _, tc := range []struct{ name, kind, have, field, want string }{
+		{"no links", "refuse", "", "links", `links is missing: write links: ["nginx-* -> memcached"]`},
+		{"empty links", "refuse", "links: []", "links", `links is missing: write links: ["nginx-* -> memcached"]`},
+		{"link without an arrow", "blackhole", "links: [nginx]", "links", `links has the malformed pattern "nginx": write it like "nginx-* -> memcached"`},
+		{"link with half an end", "reset", `links: ["a -> b", "a -> "]`, "links", `links has the malformed pattern "a -> ": write it like "nginx-* -> memcached"`},
+		{"link with a broken range", "loss", `links: ["a -> [b"]`, "links", `links has the malformed pattern "a -> [b": write it like "nginx-* -> memcached"`},
+		{"no nodes", "pause", "", "nodes", `nodes is missing: write nodes: ["memcached-*"]`},
+		{"node with a broken range", "kill", "nodes: ['[a']", "nodes", `nodes has the malformed pattern "[a": write it like "memcached-*"`},
+		{"latency missing", "latency", link, "latency", "latency is missing or zero: write latency: 100ms"},
+		{"latency zero", "latency", link + "latency: 0s", "latency", "latency is missing or zero: write latency: 100ms"},
+		{"latency negative", "latency", link + "latency: -1s", "latency", "latency is -1s: below 5ms it could not be told from noise: write latency: 100ms"},
+		{"latency too short to be seen", "latency", link + "latency: 1ms", "latency", "latency is 1ms: below 5ms it could not be told from noise: write latency: 100ms"},
+		{"jitter missing", "jitter", link + "latency: 10ms", "jitter", "jitter is missing or zero: write jitter: 100ms"},
+		{"jitter negative", "jitter", link + "latency: 10ms\njitter: -1ms", "jitter", "jitter is -1ms: below 5ms it could not be told from noise: write jitter: 100ms"},
+		{"jitter above its latency", "jitter", link + "latency: 10ms\njitter: 20ms", "latency", "latency is 10ms, less than the jitter of 20ms: a delay cannot be below zero: write latency: 20ms or more"},
+		{"rate missing", "bandwidth", link, "rate", "rate is missing or zero: write rate: 2.5Mbit, or use the kind blackhole to let nothing through"},
+		{"rate negative", "bandwidth", link + "rate: -2Mbit", "rate", "rate is -2Mbit: it must be 1kB (8kbit) or more: write rate: 2.5Mbit"},
+		{"rate too low", "bandwidth", link + "rate: 999B", "rate", "rate is 7.992kbit: it must be 1kB (8kbit) or more: write rate: 2.5Mbit"},
+		{"rate that is no number", "bandwidth", link + "rate: NaNMbit", "rate", `rate "NaNMbit" is not a rate: write a number and bit, kbit, Mbit, Gbit, B, kB, MB or GB (per second): 2.5Mbit, 300kB`},
+		{"loss missing", "loss", link, "percent", "percent is missing or zero: write percent: 2%"},
+		{"loss negative", "loss", link + "percent: -2%", "percent", "percent is -2%: less than 0.1% cannot be seen within a second: write percent: 2%"},
+		{"loss too rare to be seen", "loss", link + "percent: 0.01%", "percent", "percent is 0.01%: less than 0.1% cannot be seen within a second: write percent: 2%"},
+		{"loss of nearly all", "loss", link + "percent: 99%", "percent", "percent is 99%, above 50%: hardly a connection would come about: use the kind blackhole to lose everything"},
+		{"cap missing", "connection-cap", link, "connections", "connections is missing or zero: write connections: 20, or use the kind refuse to let none in"},
+		{"cap negative", "connection-cap", link + "connections: -1", "connections", "connections must be above zero: write connections: 20"},
+		{"cap too high to be looked at", "connection-cap", link + "connections: 5000", "connections", "connections is 5000: a look would have to open more than 1000 connections: write connections: 1000 or less"},
+		{"restart before its death", "restart", "nodes: [a]\nafter: -1s", "after", "after must not be below zero: write after: 500ms, or leave it out to start at once"},
+		{"cpus missing", "cpu-limit", "nodes: [a]", "cpus", "cpus is missing or zero: write cpus: 0.5 for half a core"},
+		{"cpus negative", "cpu-limit", "nodes: [a]\ncpus: -1", "cpus", "cpus is -1: it must be 0.01 or more: write cpus: 0.5 for half a core"},
+		{"cpus below the kernel's least", "cpu-limit", "nodes: [a]\ncpus: 0.001", "cpus", "cpus is 0.001: it must be 0.01 or more: write cpus: 0.5 for half a core"},
+		{"cpus that are no number", "cpu-limit", "nodes: [a]\ncpus: .nan", "cpus", "cpus is NaN: it must be 0.01 or more: write cpus: 0.5 for half a core"},
+		{"surge without a node", "surge", "operation: x\ntimes: 2", "node", "node is missing: write node: players"},
+		{"surge without an operation", "surge", "node: p\ntimes: 2", "operation", "operation is missing: write operation: login"},
+		{"surge without a factor", "surge", "node: p\noperation: x", "times", "times is missing or zero: write times: 12.5"},
+		{"surge by less than can be seen", "surge", "node: p\noperation: x\ntimes: 1.1", "times", "times is 1.1: less than 1.2 cannot be told from chance: write times: 12.5"},
+		{"surge without end", "surge", "node: p\noperation: x\ntimes: .inf", "times", "times is +Inf: less than 1.2 cannot be told from chance: write times: 12.5"},
+		{"surge below zero", "surge", "node: p\noperation: x\ntimes: -3", "times", "times is -3: less than 1.2 cannot be told from chance: write times: 12.5"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f, err := faults.Decode(tc.kind, parameters(t, tc.have))
+			if err == nil {
+				err = f.Validate()
+			}
+			var field *faults.FieldError
+			if !errors.As(err, &field) {
+				t.Fatalf("error %v, want a FieldError", err)
+			}
+			if field.Field != tc.field || field.Error() != tc.want {
+				t.Errorf("field %s: %q\nwant  %s: %q", field.Field, field, tc.field, tc.want)
+			}
+			if field.Hint == "" {
+				t.Error("nothing says what would be right")
+			}
+		})
+	}
+}
+
+func TestStops(t *testing.T) {
+	want := map[string]bool{"kill": true, "pause": true, "restart": true}
+	for _, k := range faults.Kinds() {
+		f, err := faults.Decode(k.Name, parameters(t, k.Example))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, ok := f.(faults.Stopper)
+		if got := ok && s.Stops(); got != want[k.Name] {
+			t.Errorf("%s stops its nodes: %t, want %t", k.Name, got, want[k.Name])
+		}
+	}
+}
+
+func TestReference(t *testing.T) {
+	var got bytes.Buffer
+	if err := faults.Reference(&got); err != nil {
+		t.Fatal(err)
+	}
+	const golden = "README.md"
+	if *update {
+		if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got.String()); d != "" {
+		t.Errorf("README.md is not what the kinds say; run `go test ./faults -run TestReference -update`:\n%s", d)
+	}
+}
