@@ -36,8 +36,8 @@ func (a shapedAttributes) validate() error {
 // arrives, in order of arrival over all connections, and is then handed on in
 // pieces as that share comes due. The share is never given back, even if the
 // receiver is gone by then: bytes on a wire are sent, whoever waits for them. A
-// connection takes no more than one chunk (32 KiB) ahead; the rest stays with
-// the sender, whose buffers fill.
+// connection takes its next chunk (of up to 32 KiB) when the one before is all
+// but through; the rest stays with the sender, whose buffers fill.
 type shaped struct {
 	settings[shapedAttributes]
 	mu     sync.Mutex
@@ -85,7 +85,7 @@ func (s *shaped) shared() *bucket {
 	return s.bucket
 }
 
-func (s *shaped) window() int                         { return 1 }
+func (s *shaped) window() int                         { return readAhead(s.get().Rate) }
 func (s *shaped) end(_ *flow, at time.Time) time.Time { return at }
 
 func (s *shaped) take(f *flow, data []byte, _ time.Time) {
@@ -98,6 +98,11 @@ func (s *shaped) take(f *flow, data []byte, _ time.Time) {
 		f.push(data[sent:end], start.Add(time.Duration(float64(end)/rate*float64(time.Second))))
 	}
 }
+
+// readAhead is the number of bytes still to go at which the next chunk takes its
+// share. It is what passes in 20 ms, which covers the lateness of timers on a
+// busy machine: a wire does not rest between the packets of a full queue.
+func readAhead(rate float64) int { return min(max(int(rate/50), 1), chunk) }
 
 // bucket is a token bucket, kept as the time at which everything taken so far
 // has been paid for (the "theoretical arrival time" of the generic cell rate

@@ -37,7 +37,7 @@ func (t *throttled) Pipe(stub *toxics.ToxicStub)    { runFlow(stub, t, t.release
 func (t *throttled) Cleanup(stub *toxics.ToxicStub) { flush(stub) }
 func (t *throttled) NewState() any                  { return &flow{state: newOwnBucket()} }
 
-func (t *throttled) window() int                         { return 1 }
+func (t *throttled) window() int                         { return readAhead(t.get().Rate) }
 func (t *throttled) end(_ *flow, at time.Time) time.Time { return at }
 
 // newOwnBucket is a shaper that nobody else takes part in.
