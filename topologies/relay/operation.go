@@ -18,7 +18,7 @@ import (
 // millisecond unless a receiver does not read.
 const (
 	absorbAfter  = 10 * time.Millisecond  // then blocked receivers' bytes are kept aside
-	closeAfter   = 2 * time.Second        // then the link's connections are closed
+	closeAfter   = 3 * time.Second        // then the link's connections are closed
 	rebuildAfter = 500 * time.Millisecond // after that, the link gets new chains
 )
 

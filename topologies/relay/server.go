@@ -27,7 +27,8 @@ var serial atomic.Uint64
 
 // Serve runs a relay until the context ends. It adds the links' addresses,
 // listens on all links before the control API answers, and takes back all that
-// it has changed when it ends.
+// it has changed when it ends. There can be one relay in a network namespace:
+// the table of rules is its own, and what one before it left there is removed.
 func Serve(ctx context.Context, c Config, log *slog.Logger) (err error) {
 	if err := c.Validate(); err != nil {
 		return fmt.Errorf("relay: %w", err)

@@ -81,7 +81,8 @@ func TestABlockedReceiverDoesNotBlockItsLink(t *testing.T) {
 			for _, step := range steps {
 				start := time.Now()
 				step.do()
-				if took := time.Since(start); took > 500*time.Millisecond {
+				// Far below the deadline at which connections are closed.
+				if took := time.Since(start); took > 2*time.Second {
 					t.Errorf("%s took %s", step.name, took)
 				}
 			}
@@ -301,7 +302,7 @@ func TestAStuckChainIsReplaced(t *testing.T) {
 	if err := <-done; !errors.As(err, &forced) || !forced.Rebuilt || forced.Closed != 1 || forced.Link != linkName {
 		t.Errorf("got %v, want a ForcedError", err)
 	}
-	if took := time.Since(start); took > 4*time.Second {
+	if took := time.Since(start); took > 5*time.Second {
 		t.Errorf("the way out took %s", took)
 	}
 	if s := r.state(t, 0); len(s.Toxics) != 1 || s.Toxics[0].Name != "kept" {
