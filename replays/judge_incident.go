@@ -41,7 +41,8 @@ func JudgeIncident(plays []Judged, repeat int) Verdict {
 	}
 	v.Outcome = Worst(outcomes...)
 	healthy, unfixed := armsPassed(v.Arms, roles, RoleHealthy), armsPassed(v.Arms, roles, RoleUnfixed)
-	v.Reproduced = healthy == Pass && unfixed == Pass
+	documented := slices.ContainsFunc(v.Arms, func(a ArmVerdict) bool { return a.Arm == "unfixed" })
+	v.Reproduced = documented && healthy == Pass && unfixed == Pass
 	if len(plays) > 0 && !v.Reproduced && slices.ContainsFunc(roles, func(r Role) bool { return r == RoleFix || r == RoleChallenge }) {
 		v.Reasons = append(v.Reasons, "the incident was not reproduced in this run, so its fixes prove nothing")
 		v.Outcome = Worst(v.Outcome, Unknown)

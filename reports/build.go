@@ -85,8 +85,13 @@ func incidentInfo(inc *replays.Incident) IncidentInfo {
 		for _, o := range f.Value.Change.Overlays {
 			fix.Diff += inc.OverlayText(o)
 		}
+		for _, on := range f.Value.On {
+			trigger, _ := inc.Triggers.Get(on.Name)
+			fix.On = append(fix.On, ChallengeInfo{Name: on.Name, Says: trigger.Says, Holds: slices.Concat(on.Value.Restores, on.Value.Cures)})
+		}
 		for _, c := range f.Value.Challenges {
-			fix.Challenges = append(fix.Challenges, ChallengeInfo{Name: c.Name, Says: c.Value.Says, Holds: c.Value.Holds})
+			holds := slices.Concat(c.Value.Holds, c.Value.Restores, c.Value.Cures)
+			fix.Challenges = append(fix.Challenges, ChallengeInfo{Name: c.Name, Says: c.Value.Says, Holds: holds})
 		}
 		info.Fixes = append(info.Fixes, fix)
 	}
