@@ -222,8 +222,8 @@ func TestSurgesMultiply(t *testing.T) {
 	eventually(t, 3*time.Second, "the plain rate again", near(plainRate))
 }
 
-// A fault that was injected half-way, by a context that ended, is undone like
-// any other.
+// A fault whose injection was cut short by a context that ended is undone like
+// any other, and does not come after all once Undo is done.
 func TestUndoAfterAnInjectThatFailed(t *testing.T) {
 	sys := system(t)
 	running(t, instance(t, sys, "server"))
@@ -242,6 +242,7 @@ func TestUndoAfterAnInjectThatFailed(t *testing.T) {
 				t.Logf("%s: %v", patience, err)
 				undo(t, a, "undo")
 				eventually(t, 5*time.Second, "nothing is left", seen(t.Context(), a, false))
+				always(t, 100*time.Millisecond, "nothing comes back", seen(t.Context(), a, false))
 			}
 		})
 	}

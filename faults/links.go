@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -100,6 +101,11 @@ func (a *onLinks) needRule(ctx context.Context, action relay.Action) error {
 
 // Inject makes the change at every link at once.
 func (a *onLinks) Inject(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := settled(ctx)
+	defer cancel()
 	return a.each(func(p *probe) error {
 		link := p.link.String()
 		// Noted first: a call whose answer is lost may have been obeyed.
@@ -146,6 +152,16 @@ func (a *onLinks) Undo(ctx context.Context) error {
 		a.mu.Unlock()
 		return nil
 	})
+}
+
+// settleWithin bounds calls that inject.
+const settleWithin = 5 * time.Second
+
+// settled gives a context for calls that inject, which does not end with ctx: a
+// call that is given up may still be obeyed, and by then Undo may have come and
+// gone.
+func settled(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
 }
 
 // notForced takes the removal of a stuck toxic for done: connections were

@@ -78,6 +78,11 @@ func (n Nodes) arm(ctx context.Context, sys *topologies.System) (*onNodes, error
 
 // Inject acts on every node at once.
 func (a *onNodes) Inject(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := settled(ctx)
+	defer cancel()
 	return a.each(func(t *target) error {
 		// Noted first: a call whose answer is lost may have been obeyed.
 		a.mu.Lock()

@@ -84,6 +84,8 @@ func (a *armedSurge) Inject(ctx context.Context) error {
 	if base == 0 {
 		return fmt.Errorf("node %s: operation %s has no rate that could be multiplied; give it one in traffic", a.Node, a.Operation)
 	}
+	ctx, cancel := settled(ctx)
+	defer cancel()
 	return a.players.Scale(ctx, a.name, a.Operation, a.Times)
 }
 
