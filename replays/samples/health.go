@@ -2,6 +2,7 @@ package samples
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -55,7 +56,7 @@ func (s *Store) Health(from, to time.Time, limit time.Duration) []Health {
 		h.Gaps, h.WorstGap = apart(answered, a, b, limit)
 		h.Misses, h.WorstMiss = apart(asked, a, b, limit)
 		counter := missed[key(x.labels)]
-		h.Missed = int(last(between(counter, counter[0].t, b)) - last(between(counter, counter[0].t, a)))
+		h.Missed = int(last(between(counter, math.MinInt64, b)) - last(between(counter, math.MinInt64, a)))
 		out = append(out, h)
 	}
 	return out
@@ -85,7 +86,7 @@ func (s *Store) Gaps(selector string, from, to time.Time, limit time.Duration) (
 	for _, x := range snapshot {
 		spans, _ := apart(between(x.points, a, b), a, b, limit)
 		for _, span := range spans {
-			out = append(out, Gap{Series: x.labels.String(), Span: span})
+			out = append(out, Gap{Series: seriesName(x.labels), Span: span})
 		}
 	}
 	return out, nil

@@ -3,6 +3,7 @@ package samples
 import (
 	"context"
 	"fmt"
+	"math"
 	"sort"
 	"strings"
 	"sync"
@@ -87,7 +88,7 @@ func (q *querier) Select(_ context.Context, _ bool, hints *storage.SelectHints, 
 			if points := between(x.points, from, to); len(points) > 0 {
 				set.series = append(set.series, series{x.labels, points})
 			}
-			if earlier := between(x.points, 0, to); len(earlier) > 0 {
+			if earlier := between(x.points, math.MinInt64, to); len(earlier) > 0 {
 				newest = max(newest, earlier[len(earlier)-1].t)
 			}
 			known = true

@@ -273,11 +273,11 @@ func format(values []value, satisfies func(float64) bool, limits ...float64) str
 			parts = append(parts, fmt.Sprintf("and %d more", len(values)-shown))
 			break
 		}
-		l := v.labels
-		if !named {
-			l = l.DropMetricName()
+		name := v.labels.DropMetricName().String()
+		if named {
+			name = seriesName(v.labels)
 		}
-		parts = append(parts, l.String()+" "+number(v.v, limits...))
+		parts = append(parts, name+" "+number(v.v, limits...))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -157,3 +157,12 @@ func nameless(l labels.Labels) map[string]string {
 	delete(m, labels.MetricName)
 	return m
 }
+
+// seriesName writes labels as PromQL does: name{label="value"}.
+func seriesName(l labels.Labels) string {
+	name := l.Get(labels.MetricName)
+	if rest := l.DropMetricName(); rest.Len() > 0 {
+		return name + rest.String()
+	}
+	return name
+}
