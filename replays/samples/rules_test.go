@@ -1,6 +1,7 @@
 package samples_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -195,7 +196,7 @@ func TestRulesLimit(t *testing.T) {
 }
 
 func TestRulesErrors(t *testing.T) {
-	for _, tt := range []struct{ name, have, position string }{
+	for _, tt := range []struct{ name, have, want string }{
 		{"no rules", "groups: []\n", "1:1: "},
 		{"nothing", "", "1:1: "},
 		{"unknown field", "groups:\n  - name: g\n    rulez: []\n", "line 3: "},
@@ -208,8 +209,8 @@ func TestRulesErrors(t *testing.T) {
 			if err == nil {
 				t.Fatal("want an error, got none")
 			}
-			if !strings.Contains(err.Error(), tt.position) {
-				t.Errorf("want %q in: %v", tt.position, err)
+			if diff := cmp.Diff(tt.want, err.Error()); diff != "" {
+				t.Errorf("-want +have:\n%s", diff)
 			}
 		})
 	}
@@ -230,7 +231,10 @@ func TestRulesEvaluateErrors(t *testing.T) {
 	if err == nil {
 		t.Fatal("want an error, got none")
 	}
-	if n := strings.Count(err.Error(), "\n"); n != 1 {
+	if all, ok := errors.AsType[interface {
+		error
+		Unwrap() []error
+	}](err); !ok || len(all.Unwrap()) != 2 {
 		t.Errorf("want two errors, one a rule, got %v", err)
 	}
 	if !slices.ContainsFunc(spans, func(s samples.AlertSpan) bool { return s.Alert == "Fine" }) {
