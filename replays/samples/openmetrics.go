@@ -78,9 +78,9 @@ func appendSeries(b []byte, name string, l labels.Labels) []byte {
 }
 
 // appendTime writes milliseconds as seconds. Prometheus' reader (and so [Read])
-// multiplies by 1000 in floating point and cuts off, which turns about one time
-// in a few into the millisecond before; such a time is written as the next
-// larger float, which comes out right.
+// multiplies by 1000 in floating point and cuts off. That gives the millisecond
+// before for some times near 1970, which only tests have; such a time is written
+// as the next larger float, which comes out right.
 func appendTime(b []byte, t int64) []byte {
 	seconds := float64(t) / 1000
 	if int64(seconds*1000) == t {

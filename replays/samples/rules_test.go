@@ -197,12 +197,18 @@ func TestRulesLimit(t *testing.T) {
 
 func TestRulesErrors(t *testing.T) {
 	for _, tt := range []struct{ name, have, want string }{
-		{"no rules", "groups: []\n", "1:1: "},
-		{"nothing", "", "1:1: "},
-		{"unknown field", "groups:\n  - name: g\n    rulez: []\n", "line 3: "},
-		{"expression", "groups:\n  - name: g\n    rules:\n      - alert: A\n        expr: sum(\n", "5:15: "},
-		{"no expression", "groups:\n  - name: g\n    rules:\n      - alert: A\n", "0:0: "},
-		{"both", "groups:\n  - name: g\n    rules:\n      - {alert: A, record: b, expr: up}\n", "4:28: 4:17: "},
+		{"no rules", "groups: []\n",
+			"1:1: no rules: want groups with at least one rule"},
+		{"nothing", "",
+			"1:1: no rules: want groups with at least one rule"},
+		{"unknown field", "groups:\n  - name: g\n    rulez: []\n",
+			"yaml: unmarshal errors:\n  line 3: field rulez not found in type rulefmt.RuleGroup"},
+		{"expression", "groups:\n  - name: g\n    rules:\n      - alert: A\n        expr: sum(\n",
+			`5:15: group "g", rule 1, "A": could not parse expression: 1:5: parse error: unclosed left parenthesis`},
+		{"no expression", "groups:\n  - name: g\n    rules:\n      - alert: A\n",
+			`0:0: group "g", rule 1, "A": field 'expr' must be set in rule`},
+		{"both", "groups:\n  - name: g\n    rules:\n      - {alert: A, record: b, expr: up}\n",
+			`4:28: 4:17: group "g", rule 1, "A": only one of 'record' and 'alert' must be set`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := samples.ParseRules([]byte(tt.have))

@@ -48,6 +48,7 @@ func TestOpenMetricsRoundTrip(t *testing.T) {
 	s.Append("odd", map[string]string{"l": "a\"b\\c\nd ü"}, start, -1.5e-300)
 	for i := range 5000 { // every millisecond must come back as itself
 		s.Append("dense", nil, start.Add(time.Duration(i)*time.Millisecond), float64(i))
+		s.Append("early", nil, time.UnixMilli(int64(i)), float64(i))
 	}
 	var first bytes.Buffer
 	if err := s.WriteOpenMetrics(&first); err != nil {
@@ -67,13 +68,15 @@ func TestOpenMetricsRoundTrip(t *testing.T) {
 	if !bytes.Equal(first.Bytes(), second.Bytes()) {
 		t.Error("what was read is written otherwise")
 	}
-	every, err := back.Curves("dense", start, start.Add(4999*time.Millisecond), time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, p := range every[0].Points {
-		if p.Value != float64(i) {
-			t.Fatalf("millisecond %d came back as %v", i, p.Value)
+	for name, from := range map[string]time.Time{"dense": start, "early": time.UnixMilli(0)} {
+		every, err := back.Curves(name, from, from.Add(4999*time.Millisecond), time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, p := range every[0].Points {
+			if p.Value != float64(i) {
+				t.Fatalf("%s: millisecond %d came back as %v", name, i, p.Value)
+			}
 		}
 	}
 }
