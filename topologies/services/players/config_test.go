@@ -1,6 +1,7 @@
 package players_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"strings"
@@ -80,10 +81,10 @@ func TestParseConfigRefuses(t *testing.T) {
 
 func TestAForeignTargetIsRefused(t *testing.T) {
 	for _, target := range []string{
-		"http://192.0.2.1:80",          // set aside for documentation: no interface has it
+		"http://203.0.113.1:80",          // set aside for documentation: no interface has it
 		"http://[2001:db8::1]:80",      // likewise
 		"http://198.51.100.7",          // no port
-		"http://[::ffff:192.0.2.1]:80", // one of the above in other clothes
+		"http://[::ffff:203.0.113.1]:80", // one of the above in other clothes
 	} {
 		c, err := players.ParseConfig([]byte(strings.Replace(plain, "http://127.0.0.1:8080", target, 1)))
 		if err != nil {
@@ -97,7 +98,7 @@ func TestAForeignTargetIsRefused(t *testing.T) {
 
 func TestTheServiceRefusesBadFlags(t *testing.T) {
 	foreign := t.TempDir() + "/players.yaml"
-	if err := os.WriteFile(foreign, []byte(strings.Replace(plain, "127.0.0.1", "192.0.2.1", 1)), 0o600); err != nil {
+	if err := os.WriteFile(foreign, []byte(strings.Replace(plain, "127.0.0.1", "203.0.113.1", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -110,7 +111,9 @@ func TestTheServiceRefusesBadFlags(t *testing.T) {
 		{"an argument", []string{"--config", foreign, "x"}, nil},
 		{"a foreign target", []string{"--config", foreign}, players.ErrForeignTarget},
 	} {
-		err := services.Run(t.Context(), "players", c.have)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // one that is accepted would serve for ever
+		err := services.Run(ctx, "players", c.have)
+		cancel()
 		if err == nil || (c.want != nil && !errors.Is(err, c.want)) {
 			t.Errorf("%s: have %v, want an error (%v)", c.name, err, c.want)
 		}
