@@ -82,8 +82,8 @@ func TestParseConfigRefuses(t *testing.T) {
 func TestAForeignTargetIsRefused(t *testing.T) {
 	for _, target := range []string{
 		"http://203.0.113.1:80",          // set aside for documentation: no interface has it
-		"http://[2001:db8::1]:80",      // likewise
-		"http://198.51.100.7",          // no port
+		"http://[2001:db8::1]:80",        // likewise
+		"http://198.51.100.7",            // no port
 		"http://[::ffff:203.0.113.1]:80", // one of the above in other clothes
 	} {
 		c, err := players.ParseConfig([]byte(strings.Replace(plain, "http://127.0.0.1:8080", target, 1)))
