@@ -73,6 +73,9 @@ type NodeFault interface{ NodePatterns() []string }
 type TrafficFault interface {
 	// TrafficTarget gives the load generator's node and the operation.
 	TrafficTarget() (node, operation string)
+	// TrafficFactor is what the operation's rate is multiplied by while the
+	// fault holds: the load gate expects no less of the generator.
+	TrafficFactor() float64
 }
 
 // Stopper is a fault that stops nodes answering on purpose. The validity gate

@@ -53,6 +53,9 @@ func (f *surge) Validate() error {
 // TrafficTarget gives the load generator and the operation.
 func (f *surge) TrafficTarget() (node, operation string) { return f.Node, f.Operation }
 
+// TrafficFactor gives the factor on the operation's rate.
+func (f *surge) TrafficFactor() float64 { return f.Times }
+
 type armedSurge struct {
 	surge
 	name      string
