@@ -18,6 +18,19 @@ type armSpec struct {
 	expects  func(kind, id string) *bool
 }
 
+// overlays of all changes, each once, in the order in which they come.
+func (a armSpec) overlays() []string {
+	out := []string{}
+	for _, c := range a.changes {
+		for _, o := range c.Overlays {
+			if !slices.Contains(out, o) {
+				out = append(out, o)
+			}
+		}
+	}
+	return out
+}
+
 // Arms gives the names of all arms, in the order in which they are told:
 // healthy, unfixed (and unfixed-on-TRIGGER), without-CAUSE, fix-FIX,
 // fix-FIX-on-TRIGGER, fix-FIX-under-CHALLENGE.

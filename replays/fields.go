@@ -2,6 +2,7 @@ package replays
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -64,8 +65,6 @@ func mappingValues(node ast.Node) ([]*ast.MappingValueNode, error) {
 		return []*ast.MappingValueNode{n}, nil
 	case *ast.NullNode:
 		return nil, nil
-	case *ast.AnchorNode:
-		return mappingValues(n.Value)
 	}
 	return nil, &placedError{node: node, problem: "is not a mapping", hint: "write name: {…} lines below it"}
 }
@@ -104,7 +103,7 @@ func (r *Rate) UnmarshalYAML(node ast.Node) error {
 func ParseRate(text string) (float64, error) {
 	number, unit, ok := strings.Cut(text, "/")
 	value, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if !ok || err != nil || value < 0 {
+	if !ok || err != nil || !(value >= 0) || math.IsInf(value, 0) {
 		return 0, fmt.Errorf("rate %q is not a rate", text)
 	}
 	switch strings.TrimSpace(unit) {

@@ -180,6 +180,9 @@ func firstHeld(results []samples.Result) samples.Result {
 	return last
 }
 
+// outageCheck is the id of the finding that is made of all objectives.
+const outageCheck = "outage"
+
 // outage is the finding that makes an un-fixed arm an outage: at least one
 // objective fails after the trigger.
 func (j judge) outage(findings []Finding) (Finding, bool) {
@@ -187,7 +190,7 @@ func (j judge) outage(findings []Finding) (Finding, bool) {
 		return Finding{}, false
 	}
 	f := Finding{
-		Check: "outage", Kind: KindObjective, Says: "At least one objective fails un-fixed", Expected: always(true),
+		Check: outageCheck, Kind: KindObjective, Says: "At least one objective fails un-fixed", Expected: always(true),
 		Want: ">= 1 objective failing", Outcome: Unknown,
 	}
 	failing, seen := []string{}, 0

@@ -163,7 +163,7 @@ type checkRef struct{ id, kind string }
 func checkHeld(findings []Finding) map[checkRef]bool {
 	out := map[checkRef]bool{}
 	for _, f := range findings {
-		if f.Held == nil || f.Check == "outage" || f.Kind != KindSymptom && f.Kind != KindObjective {
+		if f.Held == nil || f.Check == outageCheck || f.Kind != KindSymptom && f.Kind != KindObjective {
 			continue
 		}
 		ref := checkRef{f.Check, f.Kind}

@@ -2,16 +2,14 @@ package replays
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 
 	"relapse/faults"
 	"relapse/replays/samples"
@@ -34,21 +32,16 @@ func Load(fsys fs.FS, dir string) (*Incident, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read incident: %w", err)
 	}
-	l := &loader{fsys: fsys, dir: dir, file: displayPath(fsys, file), src: src}
-	parsed, err := parser.ParseBytes(src, 0)
-	if err != nil {
-		return nil, l.place(err)
+	l := &loader{fsys: fsys, dir: dir, source: source{file: displayPath(fsys, file), src: src}}
+	if err := l.parse("an incident file", "incident: account-service"); err != nil {
+		return nil, err
 	}
-	if len(parsed.Docs) == 0 || parsed.Docs[0].Body == nil {
-		return nil, topologies.NewFileError(file, src, 1, 1, "the incident file is empty", "see `relapse show account-service` for one that is not")
-	}
-	l.root = parsed.Docs[0].Body
-	if err := decodeStrict(l.root, &l.inc); err != nil {
-		return nil, l.place(err)
+	if err := l.decode(&l.inc); err != nil {
+		return nil, err
 	}
 	l.inc.files = map[string][]byte{FileName: src}
 	for _, step := range []func() error{
-		l.required, l.topology, l.faults, l.phases, l.checks, l.arms, l.alerts, l.plans,
+		l.required, l.names, l.topology, l.faults, l.phases, l.checks, l.charts, l.arms, l.alerts, l.plans,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -60,108 +53,8 @@ func Load(fsys fs.FS, dir string) (*Incident, error) {
 type loader struct {
 	fsys fs.FS
 	dir  string
-	file string
-	src  []byte
-	root ast.Node
-	inc  Incident
-}
-
-// place gives an error its line of the incident file.
-func (l *loader) place(err error) error {
-	var placed *placedError
-	if errors.As(err, &placed) {
-		return l.errorAt(placed.node, placed.problem, placed.hint)
-	}
-	var field *faults.FieldError
-	var syntax yaml.Error
-	if errors.As(err, &syntax) && !errors.As(err, &field) {
-		line, column := 1, 1
-		if t := syntax.GetToken(); t != nil {
-			line, column = t.Position.Line, t.Position.Column
-		}
-		hint := ""
-		var unknown *yaml.UnknownFieldError
-		if errors.As(err, &unknown) {
-			hint = "the fields of an incident file are described in CONTRIBUTING.md; `relapse show account-service` names one that uses them all"
-		}
-		return topologies.NewFileError(l.file, l.src, line, column, syntax.GetMessage(), hint)
-	}
-	return fmt.Errorf("%s: %w", l.file, err)
-}
-
-func (l *loader) errorAt(node ast.Node, problem, hint string) error {
-	line, column := 1, 1
-	if node != nil && node.GetToken() != nil {
-		t := node.GetToken()
-		// A mapping's own token is its first colon; people look for its first key.
-		if m, ok := node.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
-			t = m.Values[0].Key.GetToken()
-		}
-		if m, ok := node.(*ast.MappingValueNode); ok {
-			t = m.Key.GetToken()
-		}
-		line, column = t.Position.Line, t.Position.Column
-	}
-	return topologies.NewFileError(l.file, l.src, line, column, problem, hint)
-}
-
-// fail is an error at a path of keys and indexes; the last one that exists
-// gives the place. A path that ends in "key" (a type of its own) means the key
-// rather than the value.
-func (l *loader) fail(problem, hint string, keys ...any) error {
-	return l.errorAt(find(l.root, keys...), problem, hint)
-}
-
-// keyOf in a path asks for the place of the key itself.
-type keyOf string
-
-func find(node ast.Node, keys ...any) ast.Node {
-	for _, key := range keys {
-		next := child(node, key)
-		if next == nil {
-			return node
-		}
-		node = next
-	}
-	return node
-}
-
-func child(node ast.Node, key any) ast.Node {
-	switch k := key.(type) {
-	case int:
-		if s, ok := node.(*ast.SequenceNode); ok && k < len(s.Values) {
-			return s.Values[k]
-		}
-	case string, keyOf:
-		values, err := mappingValues(node)
-		if err != nil {
-			return nil
-		}
-		for _, v := range values {
-			if v.Key.GetToken().Value != fmt.Sprint(k) {
-				continue
-			}
-			if _, wantKey := key.(keyOf); wantKey {
-				return v.Key
-			}
-			return v.Value
-		}
-	}
-	return nil
-}
-
-// known checks a name against those that exist.
-func (l *loader) known(what, name string, names []string, keys ...any) error {
-	if slices.Contains(names, name) {
-		return nil
-	}
-	hint := fmt.Sprintf("there is none of that kind in this incident: declare %s first", name)
-	if near := topologies.Nearest(name, names); near != "" {
-		hint = fmt.Sprintf("did you mean %s?", near)
-	} else if len(names) > 0 {
-		hint = "there are: " + strings.Join(names, ", ")
-	}
-	return l.fail(fmt.Sprintf("unknown %s %q", what, name), hint, keys...)
+	source
+	inc Incident
 }
 
 func (l *loader) required() error {
@@ -184,11 +77,51 @@ func (l *loader) required() error {
 			return l.fail(fmt.Sprintf("%s is missing", r.field), r.hint, r.field)
 		}
 	}
-	if i.Speed == 0 {
+	if child(l.root, "speed") == nil {
 		i.Speed = 1
 	}
-	if i.Speed < 0 {
-		return l.fail("speed must be above zero", "speed: 1 plays documented seconds as they were", "speed")
+	if !(i.Speed > 0) {
+		return l.fail("speed must be above zero", "speed: 1 plays documented seconds as they were, 60 a documented minute in a second", "speed")
+	}
+	return nil
+}
+
+// nameForm is what names of incidents, faults, phases, checks and arms are made
+// of: they become names of folders, flags and anchors of pages.
+var nameForm = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
+
+func (l *loader) names() error {
+	i := &l.inc
+	check := func(what, name string, keys ...any) error {
+		if nameForm.MatchString(name) {
+			return nil
+		}
+		return l.fail(fmt.Sprintf("%q is no name for %s", name, what), "use letters, digits, - . and _, and begin with a letter or digit", keys...)
+	}
+	errs := []error{check("an incident", i.Name, "incident")}
+	entries := func(what, field string, names []string) {
+		for _, name := range names {
+			errs = append(errs, check(what, name, field, keyOf(name)))
+		}
+	}
+	entries("a fault", "faults", i.Faults.Names())
+	entries("a trigger", "triggers", i.Triggers.Names())
+	entries("a cause", "causes", i.Causes.Names())
+	entries("a fix", "fixes", i.Fixes.Names())
+	for _, f := range i.Fixes {
+		for _, name := range f.Value.Challenges.Names() {
+			errs = append(errs, check("a challenge", name, "fixes", f.Name, "challenges", keyOf(name)))
+		}
+	}
+	for n, p := range i.Phases {
+		if p.Name != "" { // said better elsewhere
+			errs = append(errs, check("a phase", p.Name, "phases", n, "name"))
+		}
+	}
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -234,7 +167,7 @@ func (l *loader) topologyFolder() (fs.FS, string, error) {
 
 // topologyWith loads the topology under some overlays, once for each set.
 func (i *Incident) topologyWith(overlays []string) (*topologies.Topology, error) {
-	key := strings.Join(overlays, "\n")
+	key := overlayKey(overlays)
 	if known, ok := i.topologies[key]; ok {
 		return known.topology, known.err
 	}
@@ -242,6 +175,8 @@ func (i *Incident) topologyWith(overlays []string) (*topologies.Topology, error)
 	i.topologies[key] = loadedOverlay{t, err}
 	return t, err
 }
+
+func overlayKey(overlays []string) string { return strings.Join(overlays, "\n") }
 
 func (l *loader) faults() error {
 	for n, f := range l.inc.Faults {
@@ -276,16 +211,8 @@ func (l *loader) faults() error {
 		if err == nil {
 			err = spec.Fault.Validate()
 		}
-		var field *faults.FieldError
-		switch {
-		case errors.As(err, &field):
-			keys := append(at, field.Field)
-			if child(find(l.root, at...), field.Field) == nil {
-				keys = []any{"faults", keyOf(f.Name)}
-			}
-			return l.fail(fmt.Sprintf("fault %s: %s %s", f.Name, field.Field, field.Problem), field.Hint, keys...)
-		case err != nil:
-			return l.place(err)
+		if err != nil {
+			return l.placeField(err, f.Name)
 		}
 	}
 	return nil
@@ -304,12 +231,15 @@ func (l *loader) phases() error {
 		case p.Lasts <= 0:
 			return l.fail(fmt.Sprintf("phase %s lasts no time", p.Name), "write lasts: 4s", "phases", n, "lasts")
 		case p.settle() < 0 || p.settle() >= p.Lasts:
-			return l.fail(fmt.Sprintf("phase %s settles for %s of its %s", p.Name, p.settle(), p.Lasts), "settle for less than the phase lasts", "phases", n, "settle")
+			return l.fail(fmt.Sprintf("phase %s settles for %s of its %s", p.Name, p.settle(), p.Lasts), "write a longer lasts: or a shorter settle:, which is 500ms where it is left out", "phases", n, "settle")
 		}
 		seen = append(seen, p.Name)
 		for k, f := range p.Faults {
 			if err := l.known("fault", f, names, "phases", n, "faults", k); err != nil {
 				return err
+			}
+			if slices.Contains(p.Faults[:k], f) || slices.Contains(i.Conditions, f) {
+				return l.fail(fmt.Sprintf("fault %s is held already during %s", f, p.Name), "name it once, here or under conditions", "phases", n, "faults", k)
 			}
 		}
 		if err := l.traffic(p.Traffic, "phases", n, "traffic"); err != nil {
@@ -330,14 +260,8 @@ func (l *loader) traffic(t Traffic, keys ...any) error {
 	if err != nil {
 		return err
 	}
-	var generators []string
-	for _, n := range topology.Nodes {
-		if len(n.Operations) > 0 {
-			generators = append(generators, n.Name)
-		}
-	}
 	for node, rates := range t {
-		if err := l.known("load generator", node, generators, append(keys, keyOf(node))...); err != nil {
+		if err := l.known("load generator", node, generators(topology), append(keys, keyOf(node))...); err != nil {
 			return err
 		}
 		n, _ := topology.Node(node)
@@ -363,6 +287,8 @@ func (l *loader) checks() error {
 				return l.fail("a check has no id", "write id: login-works, or the fact's number", group.field, n)
 			case slices.Contains(seen, c.ID):
 				return l.fail(fmt.Sprintf("check %s is there twice", c.ID), "give each check an id of its own", group.field, n, "id")
+			case !nameForm.MatchString(c.ID) || c.ID == outageCheck:
+				return l.fail(fmt.Sprintf("%q is no id for a check", c.ID), "use letters, digits, - . and _, begin with a letter or digit, and leave outage to the judge", group.field, n, "id")
 			case c.Says == "":
 				return l.fail(fmt.Sprintf("check %s says nothing", c.ID), "say in one sentence what is seen when it holds", group.field, n)
 			case len(c.During) == 0:
@@ -375,6 +301,9 @@ func (l *loader) checks() error {
 				if err := l.known("phase", p, l.inc.phaseNames(), group.field, n, "during", k); err != nil {
 					return err
 				}
+				if slices.Contains(c.During[:k], p) {
+					return l.fail(fmt.Sprintf("check %s names phase %s twice", c.ID, p), "name each phase once", group.field, n, "during", k)
+				}
 				phase := l.inc.phase(p)
 				if c.Holds.Within > phase.Lasts {
 					return l.fail(fmt.Sprintf("check %s may hold %s after the start of %s, which lasts %s", c.ID, c.Holds.Within, p, phase.Lasts), "stay inside the phase", group.field, n, "holds")
@@ -385,7 +314,7 @@ func (l *loader) checks() error {
 			}
 			query, err := samples.ParseQuery(c.Query)
 			if err != nil {
-				return l.queryError(err, c.ID, group.field, n, "query")
+				return l.queryError(err, "check "+c.ID, group.field, n, "query")
 			}
 			c.query = query
 		}
@@ -393,22 +322,20 @@ func (l *loader) checks() error {
 	return nil
 }
 
-func (l *loader) queryError(err error, id string, keys ...any) error {
-	var bad *samples.QueryError
-	if !errors.As(err, &bad) {
-		return l.fail(fmt.Sprintf("check %s: %v", id, err), "", keys...)
+// charts checks what reports draw.
+func (l *loader) charts() error {
+	for n, c := range l.inc.Charts {
+		switch {
+		case c.Name == "":
+			return l.fail("a chart has no name", "say what it draws: name: Sign-ins that succeed", "charts", n)
+		case c.Query == "":
+			return l.fail(fmt.Sprintf("chart %q has no query", c.Name), "write query: PromQL that gives one series", "charts", n)
+		}
+		if err := samples.CheckCurve(c.Query); err != nil {
+			return l.queryError(err, fmt.Sprintf("chart %q", c.Name), "charts", n, "query")
+		}
 	}
-	node := find(l.root, keys...)
-	t := node.GetToken()
-	line, column := t.Position.Line, t.Position.Column
-	if raw := strings.TrimLeft(t.Origin, " "); strings.HasPrefix(raw, "'") || strings.HasPrefix(raw, `"`) {
-		column++
-	}
-	// A query over several lines starts on another line than its token.
-	if _, block := node.(*ast.LiteralNode); !block {
-		column += bad.Column - 1
-	}
-	return topologies.NewFileError(l.file, l.src, line, column, fmt.Sprintf("check %s: %s", id, bad.Problem), bad.Hint)
+	return nil
 }
 
 func (i *Incident) phaseNames() []string {

@@ -1,13 +1,20 @@
 package replays
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
+	"reflect"
+	"runtime"
 	"slices"
+	"strings"
+	"sync"
 
-	"relapse/replays/samples"
+	"golang.org/x/sync/errgroup"
+
+	"relapse/topologies"
 )
 
 // arms checks triggers, causes, fixes and challenges: every name in them must
@@ -67,6 +74,9 @@ func (l *loader) arms() error {
 				if err := l.known("check", id, all, append(at, "holds", n)...); err != nil {
 					return err
 				}
+				if slices.Contains(c.Value.Leaves, id) {
+					return l.fail(fmt.Sprintf("%s is said to hold and to be left", id), "keep it in one list", append(at, "holds", n)...)
+				}
 			}
 		}
 	}
@@ -108,7 +118,7 @@ func (l *loader) change(c Change, keys ...any) error {
 		return err
 	}
 	if c.empty() {
-		return l.fail("this changes nothing", "name overlays, or faults to remove, replace or add, or traffic", keys...)
+		return l.fail(fmt.Sprintf("%v changes nothing", keys[len(keys)-2]), "name overlays, or faults to remove, replace or add, or traffic", keys...)
 	}
 	return nil
 }
@@ -141,6 +151,9 @@ func (l *loader) promise(p Promise, keys ...any) error {
 		{"leaves", p.Leaves, append(slices.Clone(objectives), symptoms...), "objective or symptom"},
 	} {
 		for n, id := range list.ids {
+			if slices.Contains(slices.Concat(objectives, symptoms), id) && !slices.Contains(list.known, id) {
+				return l.fail(fmt.Sprintf("%s is no %s", id, list.what), "list objectives under restores, symptoms under cures", append(slices.Clone(keys), list.field, n)...)
+			}
 			if err := l.known(list.what, id, list.known, append(slices.Clone(keys), list.field, n)...); err != nil {
 				return err
 			}
@@ -168,9 +181,9 @@ func (l *loader) alerts() error {
 		return l.fail(fmt.Sprintf("alert rules cannot be read: %v", err), "name a Prometheus rule file beside this one", "alerts", "rules")
 	}
 	l.inc.files[a.Rules] = src
-	l.inc.rules, err = samples.ParseRules(src)
-	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+	rules := source{file: displayPath(l.fsys, file), src: src}
+	if l.inc.rules, err = rules.alertRules(); err != nil {
+		return err
 	}
 	for n, f := range a.Fire {
 		if err := l.known("alert", f.Alert, l.inc.rules.Alerts(), "alerts", "fire", n, "alert"); err != nil {
@@ -193,17 +206,99 @@ func (l *loader) alerts() error {
 
 // plans makes every arm's plan once, since what only an arm's own overlays
 // decide (does a link pattern match there?) must be refused before anything
-// starts too.
+// starts too. A change that leaves the plan as it was is refused: its arm would
+// prove nothing.
 func (l *loader) plans() error {
-	for _, arm := range l.inc.Arms() {
-		if _, err := l.inc.Plan(arm, 1); err != nil {
-			var target *targetError
-			if errors.As(err, &target) {
-				keys := []any{"faults", target.fault, target.field, target.index}
-				return l.fail(fmt.Sprintf("arm %s: %s", arm, target.problem), target.hint, keys...)
-			}
+	arms := l.inc.Arms()
+	if err := l.inc.loadTopologies(arms); err != nil {
+		return err
+	}
+	plans := map[string]*Plan{}
+	held := map[string]bool{}
+	for n, arm := range arms {
+		if slices.Contains(arms[:n], arm) {
+			return l.fail(fmt.Sprintf("two arms are named %s", arm), "rename a fix or one of its challenges", "fixes")
+		}
+		plan, err := l.inc.Plan(arm, 1)
+		var target *targetError
+		switch {
+		case errors.As(err, &target):
+			keys := []any{"faults", target.fault, target.field, target.index}
+			return l.fail(fmt.Sprintf("arm %s: %s", arm, target.problem), target.hint, keys...)
+		case err != nil:
+			return err
+		}
+		plans[arm] = plan
+		for _, f := range plan.Faults {
+			name, _, _ := strings.Cut(f.Name, "#")
+			held[name] = true
+		}
+	}
+	for _, f := range l.inc.Faults {
+		if !held[f.Name] {
+			return l.fail(fmt.Sprintf("fault %s is held in no arm", f.Name), "name it in a phase, under conditions or in a change, or take it out", "faults", keyOf(f.Name))
+		}
+	}
+	same := func(before, after string, keys ...any) error {
+		if !plans[before].playsLike(plans[after]) {
+			return nil
+		}
+		return l.fail(fmt.Sprintf("%v changes nothing: arm %s plays as %s does", keys[len(keys)-2], after, before),
+			"take away a fault that is held, or name an overlay that makes a difference", keys...)
+	}
+	var errs []error
+	for _, t := range l.inc.Triggers.Names() {
+		errs = append(errs, same("unfixed", "unfixed-on-"+t, "triggers", t, "change"))
+	}
+	for _, c := range l.inc.Causes.Names() {
+		errs = append(errs, same("unfixed", "without-"+c, "causes", c, "without"))
+	}
+	for _, f := range l.inc.Fixes {
+		errs = append(errs, same("unfixed", "fix-"+f.Name, "fixes", f.Name, "change"))
+		for _, c := range f.Value.Challenges.Names() {
+			errs = append(errs, same("fix-"+f.Name, "fix-"+f.Name+"-under-"+c, "fixes", f.Name, "challenges", c, "change"))
+		}
+	}
+	for _, err := range errs {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// playsLike says whether two plans do the same, whatever they promise.
+func (p *Plan) playsLike(q *Plan) bool {
+	a, b := *p.nodes, *q.nodes
+	a.Overlays, b.Overlays = nil, nil
+	return reflect.DeepEqual(a, b) && reflect.DeepEqual(p.Phases, q.Phases) && reflect.DeepEqual(p.Faults, q.Faults)
+}
+
+// loadTopologies loads the topologies of all arms at once, since each takes
+// longer than all the rest of an incident's loading.
+func (i *Incident) loadTopologies(arms []string) error {
+	sets := map[string][]string{}
+	for _, name := range arms {
+		a, err := i.arm(name)
+		if err != nil {
+			return err
+		}
+		overlays := a.overlays()
+		if _, known := i.topologies[overlayKey(overlays)]; !known {
+			sets[overlayKey(overlays)] = overlays
+		}
+	}
+	var mu sync.Mutex
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for key, overlays := range sets {
+		group.Go(func() error {
+			t, err := topologies.Load(context.Background(), i.topologyFS, i.topologyDir, overlays...)
+			mu.Lock()
+			defer mu.Unlock()
+			i.topologies[key] = loadedOverlay{t, err}
+			return nil // told of with the arm that needs it
+		})
+	}
+	return group.Wait()
 }

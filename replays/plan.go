@@ -2,8 +2,6 @@ package replays
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"relapse/faults"
@@ -128,17 +126,6 @@ func (p *Plan) Phase(name string) (PlannedPhase, bool) {
 	return PlannedPhase{}, false
 }
 
-// targetError is a fault whose pattern means nothing in an arm's topology.
-type targetError struct {
-	fault, field  string
-	index         int
-	problem, hint string
-}
-
-func (e *targetError) Error() string {
-	return fmt.Sprintf("fault %s: %s: %s", e.fault, e.problem, e.hint)
-}
-
 // Plan makes the plan of one arm; see [Incident.Arms] for the names.
 func (i *Incident) Plan(arm string, seed uint64) (*Plan, error) {
 	a, err := i.arm(arm)
@@ -148,15 +135,8 @@ func (i *Incident) Plan(arm string, seed uint64) (*Plan, error) {
 	p := &Plan{
 		Incident: i.Name, Title: i.Title, Arm: arm, Role: a.role, Says: a.says, Expected: a.expected,
 		Seed: seed, Topology: i.Topology, Speed: i.Speed,
-		Overlays: []string{}, Faults: []PlannedFault{}, Proxied: []string{}, Stopped: []string{},
+		Overlays: a.overlays(), Faults: []PlannedFault{}, Proxied: []string{}, Stopped: []string{},
 		Alerts: []PlannedAlert{}, Surges: []PlannedSurge{}, armable: map[string]faults.Fault{},
-	}
-	for _, c := range a.changes {
-		for _, o := range c.Overlays {
-			if !slices.Contains(p.Overlays, o) {
-				p.Overlays = append(p.Overlays, o)
-			}
-		}
 	}
 	if p.nodes, err = i.topologyWith(p.Overlays); err != nil {
 		return nil, fmt.Errorf("arm %s: %w", arm, err)
@@ -200,131 +180,6 @@ func (i *Incident) planPhases(p *Plan, a armSpec) {
 			p.Load = append(p.Load, PlannedSource{n.Name, n.Operations})
 		}
 	}
-}
-
-// planFaults decides which faults are held when. A fault that neighbouring
-// phases list is held through, not undone and injected again between them.
-func (i *Incident) planFaults(p *Plan, a armSpec) error {
-	conditions := slices.Clone(i.Conditions)
-	phases := map[string][]string{}
-	for _, ph := range i.Phases {
-		if a.role != RoleHealthy {
-			phases[ph.Name] = slices.Clone(ph.Faults)
-		}
-	}
-	for _, c := range a.changes {
-		for _, name := range c.Remove {
-			gone := func(f string) bool { return f == name }
-			conditions = slices.DeleteFunc(conditions, gone)
-			for ph := range phases {
-				phases[ph] = slices.DeleteFunc(phases[ph], gone)
-			}
-		}
-		for from, to := range c.Replace {
-			swap := func(list []string) {
-				if k := slices.Index(list, from); k >= 0 {
-					list[k] = to
-				}
-			}
-			swap(conditions)
-			for ph := range phases {
-				swap(phases[ph])
-			}
-		}
-		for ph, added := range c.Add {
-			for _, f := range added {
-				if !slices.Contains(phases[ph], f) {
-					phases[ph] = append(phases[ph], f)
-				}
-			}
-		}
-	}
-	add := func(name string, condition bool, start, end float64) error {
-		spec, _ := i.Faults.Get(name)
-		for n, base := 2, name; p.armable[name] != nil; n++ {
-			name = fmt.Sprintf("%s#%d", base, n) // held a second time, after a pause
-		}
-		p.Faults = append(p.Faults, PlannedFault{name, spec.Kind, spec.Says, condition, start, end, spec.Text})
-		p.armable[name] = spec.Fault
-		return i.planTargets(p, name, spec, start, end)
-	}
-	for _, name := range conditions {
-		if err := add(name, true, 0, p.Length()); err != nil {
-			return err
-		}
-	}
-	for n, ph := range p.Phases {
-		for _, name := range phases[ph.Name] {
-			if n > 0 && slices.Contains(phases[p.Phases[n-1].Name], name) {
-				continue // held since an earlier phase
-			}
-			last := n
-			for last+1 < len(p.Phases) && slices.Contains(phases[p.Phases[last+1].Name], name) {
-				last++
-			}
-			if err := add(name, false, ph.Start, p.Phases[last].End); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// planTargets checks that a fault's patterns mean something in this arm and
-// notes what the validity gates must know of it.
-func (i *Incident) planTargets(p *Plan, name string, spec FaultSpec, start, end float64) error {
-	if f, ok := spec.Fault.(faults.NodeFault); ok {
-		for n, pattern := range f.NodePatterns() {
-			nodes := p.nodes.MatchNodes(pattern)
-			if len(nodes) == 0 {
-				return &targetError{name, "nodes", n, fmt.Sprintf("unknown node %q", pattern), near(pattern, nodeNames(p.nodes))}
-			}
-			if s, ok := spec.Fault.(faults.Stopper); ok && s.Stops() {
-				p.Stopped = append(p.Stopped, nodes...)
-			}
-		}
-	}
-	if f, ok := spec.Fault.(faults.LinkFault); ok {
-		for n, pattern := range f.LinkPatterns() {
-			if len(p.nodes.MatchLinks(pattern)) == 0 {
-				return &targetError{name, "links", n, fmt.Sprintf("unknown link %q", pattern), near(pattern, linkNames(p.nodes))}
-			}
-		}
-	}
-	if f, ok := spec.Fault.(faults.TrafficFault); ok {
-		node, op := f.TrafficTarget()
-		target, exists := p.nodes.Node(node)
-		if !exists || len(target.Operations) == 0 {
-			return &targetError{name, "node", 0, fmt.Sprintf("unknown load generator %q", node), near(node, nodeNames(p.nodes))}
-		}
-		if !slices.Contains(target.Operations, op) {
-			return &targetError{name, "operation", 0, fmt.Sprintf("unknown operation %q", op), near(op, target.Operations)}
-		}
-		if s, ok := spec.Fault.(interface{ Factor() float64 }); ok {
-			p.Surges = append(p.Surges, PlannedSurge{name, node, op, s.Factor(), start, end})
-		}
-	}
-	return nil
-}
-
-// planLinks finds the links to proxy: those that any fault of the incident
-// names, whether or not this arm holds it, so that arms differ in their changes
-// alone and not in their paths.
-func (i *Incident) planLinks(p *Plan) error {
-	found := map[string]bool{}
-	for _, spec := range i.Faults {
-		f, ok := spec.Value.Fault.(faults.LinkFault)
-		if !ok {
-			continue
-		}
-		for _, pattern := range f.LinkPatterns() {
-			for _, l := range p.nodes.MatchLinks(pattern) {
-				found[l.String()] = true
-			}
-		}
-	}
-	p.Proxied = slices.Sorted(maps.Keys(found))
-	return nil
 }
 
 func (i *Incident) planChecks(p *Plan, a armSpec) {
@@ -379,27 +234,4 @@ func (i *Incident) planAlerts(p *Plan) {
 			p.Alerts = append(p.Alerts, planned)
 		}
 	}
-}
-
-func near(name string, known []string) string {
-	if n := topologies.Nearest(name, known); n != "" {
-		return fmt.Sprintf("did you mean %s?", n)
-	}
-	return "there are: " + strings.Join(known, ", ")
-}
-
-func nodeNames(t *topologies.Topology) []string {
-	out := make([]string, len(t.Nodes))
-	for n := range t.Nodes {
-		out[n] = t.Nodes[n].Name
-	}
-	return out
-}
-
-func linkNames(t *topologies.Topology) []string {
-	out := make([]string, len(t.Links))
-	for n, l := range t.Links {
-		out[n] = l.String()
-	}
-	return out
 }

@@ -48,4 +48,18 @@ func (s *Store) Curves(expr string, from, to time.Time, step time.Duration) ([]C
 	return curves, nil
 }
 
+// CheckCurve says what is wrong with an expression for [Store.Curves], as a
+// *[QueryError].
+func CheckCurve(expr string) error {
+	q := &Query{expr: expr}
+	tree, err := promqlParser().ParseExpr(expr)
+	if err != nil {
+		return q.explain(err, "a chart draws PromQL such as sum(rate(relapse_requests_total[1s]))")
+	}
+	if t := tree.Type(); t != parser.ValueTypeVector && t != parser.ValueTypeScalar {
+		return q.refuse(0, fmt.Sprintf("this gives a %s and no curve", parser.DocumentedType(t)), "write rate(x[1s]) rather than x[1s]")
+	}
+	return nil
+}
+
 var errNoCurve = errors.New("want an expression that gives one value a series: write rate(x[1s]) rather than x[1s]")

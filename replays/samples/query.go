@@ -63,7 +63,7 @@ func ParseQuery(expr string) (*Query, error) {
 			"leave scalar() out on the left: a check compares series")
 	}
 	if err != nil {
-		return nil, q.syntaxError(err)
+		return nil, q.explain(err, checkHint)
 	}
 	top, ok := comparison(tree)
 	if !ok {
@@ -182,12 +182,13 @@ func (q *Query) refuse(offset int, problem, hint string) error {
 	return &QueryError{Column: utf8.RuneCountInString(q.expr[:offset]) + 1, Problem: problem, Hint: hint}
 }
 
-func (q *Query) syntaxError(err error) error {
+// explain places what the parser refuses.
+func (q *Query) explain(err error, hint string) error {
 	if all, ok := errors.AsType[parser.ParseErrors](err); ok && len(all) > 0 {
 		problem := strings.ReplaceAll(all[0].Err.Error(), standIn, placeholder)
-		return q.refuse(int(all[0].PositionRange.Start), problem, checkHint)
+		return q.refuse(int(all[0].PositionRange.Start), problem, hint)
 	}
-	return q.refuse(0, err.Error(), checkHint)
+	return q.refuse(0, err.Error(), hint)
 }
 
 // refuseTop says why something other than a comparison is no check.

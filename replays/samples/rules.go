@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/prometheus/model/rulefmt"
 	promvalue "github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/template"
 )
@@ -40,11 +41,55 @@ type AlertSpan struct {
 	Open   bool      // whether it was still so at the end
 }
 
+// RuleError is a mistake in one rule.
+type RuleError struct {
+	Group, Index int    // which group of the file, and which of its rules, from 0
+	Rule         string // its name
+	Problem      string
+	Expression   *QueryError // where the mistake is in the rule's expression
+	err          error
+}
+
+func (e *RuleError) Error() string { return e.err.Error() }
+
+// Unwrap gives Prometheus' own error.
+func (e *RuleError) Unwrap() error { return e.err }
+
+func newRuleError(groups *rulefmt.RuleGroups, err error) error {
+	in, ok := errors.AsType[*rulefmt.Error](err)
+	if !ok {
+		return err
+	}
+	e := &RuleError{Index: in.Rule - 1, Rule: in.RuleName, Problem: in.Error(), err: err}
+	e.Group = slices.IndexFunc(groups.Groups, func(g rulefmt.RuleGroup) bool { return g.Name == in.Group })
+	if cause := errors.Unwrap(&in.Err); cause != nil {
+		e.Problem = cause.Error()
+	}
+	if all, ok := errors.AsType[parser.ParseErrors](err); ok && len(all) > 0 {
+		q := Query{expr: all[0].Query}
+		e.Expression, _ = errors.AsType[*QueryError](q.refuse(int(all[0].PositionRange.Start), all[0].Err.Error(),
+			"an alert's expression is PromQL that gives a series for each thing that is wrong"))
+	}
+	return e
+}
+
+// CheckDuration says what is wrong with a duration as rule files write it.
+func CheckDuration(text string) error {
+	if _, err := model.ParseDuration(text); err != nil {
+		return fmt.Errorf("duration %q: %w", text, err)
+	}
+	return nil
+}
+
 // ParseRules reads a rule file as Prometheus would. Errors say line and column,
-// where Prometheus says them; all that were found are joined.
+// where Prometheus says them; all that were found are joined, those of single
+// rules as a *[RuleError].
 func ParseRules(src []byte) (*Rules, error) {
 	groups, errs := rulefmt.Parse(src, false, model.UTF8Validation, promqlParser(), slog.New(slog.DiscardHandler))
 	if len(errs) > 0 {
+		for i, err := range errs {
+			errs[i] = newRuleError(groups, err)
+		}
 		return nil, errors.Join(errs...)
 	}
 	r := &Rules{groups: groups.Groups}

@@ -1,0 +1,178 @@
+package replays
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"relapse/faults"
+	"relapse/topologies"
+)
+
+// targetError is a fault whose pattern means nothing in an arm's topology.
+type targetError struct {
+	fault, field  string
+	index         int
+	problem, hint string
+}
+
+func (e *targetError) Error() string {
+	return fmt.Sprintf("fault %s: %s: %s", e.fault, e.problem, e.hint)
+}
+
+// planFaults decides which faults are held when. A fault that neighbouring
+// phases list is held through, not undone and injected again between them.
+func (i *Incident) planFaults(p *Plan, a armSpec) error {
+	conditions := slices.Clone(i.Conditions)
+	phases := map[string][]string{}
+	for _, ph := range i.Phases {
+		if a.role != RoleHealthy {
+			phases[ph.Name] = slices.Clone(ph.Faults)
+		}
+	}
+	for _, c := range a.changes {
+		for _, name := range c.Remove {
+			gone := func(f string) bool { return f == name }
+			conditions = slices.DeleteFunc(conditions, gone)
+			for ph := range phases {
+				phases[ph] = slices.DeleteFunc(phases[ph], gone)
+			}
+		}
+		conditions = replaced(conditions, c.Replace)
+		for ph := range phases {
+			phases[ph] = replaced(phases[ph], c.Replace)
+		}
+		for ph, added := range c.Add {
+			for _, f := range added {
+				if !slices.Contains(phases[ph], f) {
+					phases[ph] = append(phases[ph], f)
+				}
+			}
+		}
+	}
+	add := func(name string, condition bool, start, end float64) error {
+		spec, _ := i.Faults.Get(name)
+		for n, base := 2, name; p.armable[name] != nil; n++ {
+			name = fmt.Sprintf("%s#%d", base, n) // held a second time, after a pause
+		}
+		p.Faults = append(p.Faults, PlannedFault{name, spec.Kind, spec.Says, condition, start, end, spec.Text})
+		p.armable[name] = spec.Fault
+		return i.planTargets(p, name, spec, start, end)
+	}
+	for _, name := range conditions {
+		if err := add(name, true, 0, p.Length()); err != nil {
+			return err
+		}
+	}
+	for n, ph := range p.Phases {
+		for _, name := range phases[ph.Name] {
+			if slices.Contains(conditions, name) || n > 0 && slices.Contains(phases[p.Phases[n-1].Name], name) {
+				continue // held already
+			}
+			last := n
+			for last+1 < len(p.Phases) && slices.Contains(phases[p.Phases[last+1].Name], name) {
+				last++
+			}
+			if err := add(name, false, ph.Start, p.Phases[last].End); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// replaced puts faults in the place of others, all at once: what comes in is
+// not replaced again, so that two faults can change places.
+func replaced(held []string, by map[string]string) []string {
+	var out []string
+	for _, f := range held {
+		if to, ok := by[f]; ok {
+			f = to
+		}
+		if !slices.Contains(out, f) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// planTargets checks that a fault's patterns mean something in this arm and
+// notes what the validity gates must know of it.
+func (i *Incident) planTargets(p *Plan, name string, spec FaultSpec, start, end float64) error {
+	if f, ok := spec.Fault.(faults.NodeFault); ok {
+		for n, pattern := range f.NodePatterns() {
+			nodes := p.nodes.MatchNodes(pattern)
+			if len(nodes) == 0 {
+				return &targetError{name, "nodes", n, fmt.Sprintf("unknown node %q", pattern), near(pattern, nodeNames(p.nodes))}
+			}
+			if s, ok := spec.Fault.(faults.Stopper); ok && s.Stops() {
+				p.Stopped = append(p.Stopped, nodes...)
+			}
+		}
+	}
+	if f, ok := spec.Fault.(faults.LinkFault); ok {
+		for n, pattern := range f.LinkPatterns() {
+			if len(p.nodes.MatchLinks(pattern)) == 0 {
+				return &targetError{name, "links", n, fmt.Sprintf("unknown link %q", pattern), near(pattern, linkNames(p.nodes))}
+			}
+		}
+	}
+	if f, ok := spec.Fault.(faults.TrafficFault); ok {
+		node, op := f.TrafficTarget()
+		target, exists := p.nodes.Node(node)
+		if !exists || len(target.Operations) == 0 {
+			return &targetError{name, "node", 0, fmt.Sprintf("unknown load generator %q", node), near(node, generators(p.nodes))}
+		}
+		if !slices.Contains(target.Operations, op) {
+			return &targetError{name, "operation", 0, fmt.Sprintf("unknown operation %q", op), near(op, target.Operations)}
+		}
+		p.Surges = append(p.Surges, PlannedSurge{name, node, op, f.TrafficFactor(), start, end})
+	}
+	return nil
+}
+
+// planLinks finds the links to proxy: those that any fault of the incident
+// names, whether or not this arm holds it, so that arms differ in their changes
+// alone and not in their paths.
+func (i *Incident) planLinks(p *Plan) error {
+	found := map[string]bool{}
+	for _, spec := range i.Faults {
+		f, ok := spec.Value.Fault.(faults.LinkFault)
+		if !ok {
+			continue
+		}
+		for _, pattern := range f.LinkPatterns() {
+			for _, l := range p.nodes.MatchLinks(pattern) {
+				found[l.String()] = true
+			}
+		}
+	}
+	p.Proxied = slices.Sorted(maps.Keys(found))
+	return nil
+}
+
+func generators(t *topologies.Topology) []string {
+	var out []string
+	for _, n := range t.Nodes {
+		if len(n.Operations) > 0 {
+			out = append(out, n.Name)
+		}
+	}
+	return out
+}
+
+func nodeNames(t *topologies.Topology) []string {
+	out := make([]string, len(t.Nodes))
+	for n := range t.Nodes {
+		out[n] = t.Nodes[n].Name
+	}
+	return out
+}
+
+func linkNames(t *topologies.Topology) []string {
+	out := make([]string, len(t.Links))
+	for n, l := range t.Links {
+		out[n] = l.Client + " -> " + l.Server
+	}
+	return out
+}
