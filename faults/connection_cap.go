@@ -72,7 +72,7 @@ func capped(ctx context.Context, p *probe, limit int) (bool, error) {
 	for range limit + 1 {
 		conn, err := p.over(ctx)
 		switch {
-		case refused(err):
+		case refused(err), reset(err): // a reset can be there before the dial returns
 			return true, nil
 		case err != nil:
 			return false, outer(ctx, fmt.Errorf("link %s: connection %d: %w", p.link, len(open)+1, err))
