@@ -193,12 +193,15 @@ func (j judge) outage(findings []Finding) (Finding, bool) {
 		Check: outageCheck, Kind: KindObjective, Says: "At least one objective fails un-fixed", Expected: always(true),
 		Want: ">= 1 objective failing", Outcome: Unknown,
 	}
-	failing, seen := []string{}, 0
+	var failing, unread []string
 	for _, o := range findings {
-		if o.Kind != KindObjective || o.Held == nil {
+		switch {
+		case o.Kind != KindObjective:
+			continue
+		case o.Held == nil:
+			unread = append(unread, o.Check+" in "+o.Phase)
 			continue
 		}
-		seen++
 		if !*o.Held && o.Reason == "" {
 			failing = append(failing, o.Check+" in "+o.Phase)
 			if f.Phase == "" {
@@ -207,11 +210,11 @@ func (j judge) outage(findings []Finding) (Finding, bool) {
 		}
 	}
 	f.Got = strings.Join(failing, ", ")
-	if seen == 0 {
-		f.Reason = "no objective could be read"
+	held := len(failing) > 0
+	if !held && len(unread) > 0 {
+		f.Reason = "none fails, and these could not be read: " + strings.Join(unread, ", ")
 		return f, true
 	}
-	held := len(failing) > 0
 	f.Held = &held
 	f.Outcome = Pass
 	if !held {
@@ -239,6 +242,11 @@ func (j judge) alerts() []Finding {
 		}
 		if err != nil {
 			f.Outcome, f.Reason = Unknown, err.Error()
+			out = append(out, f)
+			continue
+		}
+		if missing := j.Rules.Missing(j.Samples, a.Alert); len(missing) > 0 {
+			f.Outcome, f.Reason = Unknown, "no samples match "+strings.Join(missing, " or ")+": there is no series of that name"
 			out = append(out, f)
 			continue
 		}

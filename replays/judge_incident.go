@@ -3,6 +3,7 @@ package replays
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Judged is a play with its plan and its verdict.
@@ -43,8 +44,8 @@ func JudgeIncident(plays []Judged, repeat int) Verdict {
 	healthy, unfixed := armsPassed(v.Arms, roles, RoleHealthy), armsPassed(v.Arms, roles, RoleUnfixed)
 	documented := slices.ContainsFunc(v.Arms, func(a ArmVerdict) bool { return a.Arm == "unfixed" })
 	v.Reproduced = documented && healthy == Pass && unfixed == Pass
-	if len(plays) > 0 && !v.Reproduced && slices.ContainsFunc(roles, func(r Role) bool { return r == RoleFix || r == RoleChallenge }) {
-		v.Reasons = append(v.Reasons, "the incident was not reproduced in this run, so its fixes prove nothing")
+	if len(plays) > 0 && !v.Reproduced && slices.ContainsFunc(roles, func(r Role) bool { return r == RoleCause || r == RoleFix || r == RoleChallenge }) {
+		v.Reasons = append(v.Reasons, "the incident was not reproduced in this run, so causes taken away and fixes prove nothing")
 		v.Outcome = Worst(v.Outcome, Unknown)
 	}
 	if slices.Contains(roles, RoleHealthy) && slices.Contains(roles, RoleUnfixed) {
@@ -102,7 +103,7 @@ func (a *ArmVerdict) decide(repeat int) {
 
 func (a *ArmVerdict) reason() string {
 	if a.Outcome == Unknown {
-		why := "it was not played"
+		why := fmt.Sprintf("%d passed, and more were asked for", a.Passed)
 		if len(a.Validity) > 0 {
 			why = a.Validity[0].Reason
 		} else if n := slices.IndexFunc(a.Findings, func(f Finding) bool { return f.Outcome == Unknown }); n >= 0 {
@@ -124,51 +125,59 @@ func (a *ArmVerdict) reason() string {
 }
 
 // vacuous finds the symptoms and objectives that came out the same in every
-// play of every arm. Invariants are meant to, and the outage finding is made of
-// others.
+// valid play of every arm. Invariants are meant to, and the outage finding is
+// made of others. Of a check that some arm could not read it is not known, and
+// neither is it of any while an arm has no valid play.
 func vacuous(arms []ArmVerdict) []Vacuous {
-	type seen struct{ held, not bool }
-	checks := map[string]*seen{}
-	kinds := map[string]string{}
-	var order []string
+	type seen struct{ held, not, unread bool }
+	checks := map[checkRef]*seen{}
 	for _, a := range arms {
+		valid := 0
 		for _, run := range a.Runs {
+			if len(run.Validity) > 0 {
+				continue
+			}
+			valid++
 			for check, held := range checkHeld(run.Findings) {
-				if checks[check.id] == nil {
-					checks[check.id] = new(seen)
-					kinds[check.id] = check.kind
-					order = append(order, check.id)
+				s := checks[check]
+				if s == nil {
+					s = new(seen)
+					checks[check] = s
 				}
-				if held {
-					checks[check.id].held = true
-				} else {
-					checks[check.id].not = true
-				}
+				s.unread = s.unread || held == nil
+				s.held = s.held || held != nil && *held
+				s.not = s.not || held != nil && !*held
 			}
 		}
-	}
-	slices.Sort(order)
-	out := []Vacuous{}
-	for _, id := range order {
-		if s := checks[id]; s.held != s.not {
-			out = append(out, Vacuous{Check: id, Kind: kinds[id], Held: s.held})
+		if valid == 0 {
+			return []Vacuous{}
 		}
 	}
+	out := []Vacuous{}
+	for check, s := range checks {
+		if s.held != s.not && !s.unread {
+			out = append(out, Vacuous{Check: check.id, Kind: check.kind, Held: s.held})
+		}
+	}
+	slices.SortFunc(out, func(a, b Vacuous) int { return strings.Compare(a.Check, b.Check) })
 	return out
 }
 
 type checkRef struct{ id, kind string }
 
-// checkHeld says of each check that was read whether it held in all its phases.
-func checkHeld(findings []Finding) map[checkRef]bool {
-	out := map[checkRef]bool{}
+// checkHeld says of each symptom and objective whether it held in all its
+// phases, as a whole; nil where that could not be read.
+func checkHeld(findings []Finding) map[checkRef]*bool {
+	out := map[checkRef]*bool{}
 	for _, f := range findings {
-		if f.Held == nil || f.Check == outageCheck || f.Kind != KindSymptom && f.Kind != KindObjective {
+		if f.Check == outageCheck || f.Kind != KindSymptom && f.Kind != KindObjective {
 			continue
 		}
 		ref := checkRef{f.Check, f.Kind}
-		if held, ok := out[ref]; !ok || held {
-			out[ref] = *f.Held
+		before, ok := out[ref]
+		failed := ok && before != nil && !*before
+		if !failed && (!ok || before != nil || f.Held != nil && !*f.Held) {
+			out[ref] = f.Held
 		}
 	}
 	return out

@@ -246,6 +246,9 @@ func (l *loader) plans() error {
 		return l.fail(fmt.Sprintf("%v changes nothing: arm %s plays as %s does", keys[len(keys)-2], after, before),
 			"take away a fault that is held, or name an overlay that makes a difference", keys...)
 	}
+	if plans["healthy"].playsLike(plans["unfixed"]) {
+		return l.fail("no phase holds a fault: unfixed plays as healthy does", "name what triggers the incident: {name: stall, lasts: 6s, faults: [cache-stall]}", "phases")
+	}
 	var errs []error
 	for _, t := range l.inc.Triggers.Names() {
 		errs = append(errs, same("unfixed", "unfixed-on-"+t, "triggers", t, "change"))

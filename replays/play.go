@@ -365,7 +365,9 @@ func (p *play) saveLogs(ctx context.Context) error {
 }
 
 func (p *play) saveSamples() error {
-	f, err := os.Create(filepath.Join(p.dir, samplesFile))
+	path := filepath.Join(p.dir, samplesFile)
+	// Under another name until it is whole: half a file cannot be judged.
+	f, err := os.Create(path + ".part")
 	if err != nil {
 		return fmt.Errorf("save the samples: %w", err)
 	}
@@ -377,6 +379,12 @@ func (p *play) saveSamples() error {
 	}
 	if err == nil {
 		err = z.Close()
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
 		return fmt.Errorf("save the samples: %w", err)

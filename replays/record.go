@@ -145,15 +145,24 @@ func (r *Record) readEvents() error {
 	}
 	defer f.Close()
 	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 16<<20) // a detail may quote much of a node's log
+	var bad error
 	for n := 1; lines.Scan(); n++ {
+		// A crash may cut the last line short; what came before stands.
+		if bad != nil {
+			return bad
+		}
 		var e Event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			// A crash may cut the last line short; what came before stands.
-			break
+			bad = fmt.Errorf("%s:%d: an event that is no last line cannot be read: %w", f.Name(), n, err)
+			continue
 		}
 		r.Events = append(r.Events, e)
 	}
-	return lines.Err()
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("read %s: %w", f.Name(), err)
+	}
+	return nil
 }
 
 func (r *Record) readSamples() error {
@@ -211,7 +220,6 @@ func (r *Record) Logs() map[string]string {
 }
 
 // Origin is when the first phase began; false if none did.
-
 func (r *Record) Origin() (time.Time, bool) {
 	for _, e := range r.Events {
 		if e.Event == EventPhase {

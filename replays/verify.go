@@ -24,8 +24,9 @@ type Matrix struct {
 	Seed     uint64    `json:"seed"`
 	Started  time.Time `json:"started"`
 	Command  []string  `json:"command"`
-	Plays    []string  `json:"plays"`   // folders, in the order played
-	Seconds  float64   `json:"seconds"` // from the first play's start to the last one's end
+	Plays    []string  `json:"plays"`             // folders, in the order played
+	Seconds  float64   `json:"seconds"`           // from the first play's start to the last one's end
+	Trouble  string    `json:"trouble,omitempty"` // why it ended before all that was asked for was played
 }
 
 // VerifyOptions say what [Verify] plays.
@@ -57,6 +58,9 @@ rounds:
 				break rounds
 			}
 		}
+	}
+	if trouble != nil {
+		c.matrix.Trouble = trouble.Error()
 	}
 	v, err := c.End()
 	return v, errors.Join(trouble, err)
@@ -135,6 +139,10 @@ func (c *Campaign) End() (Verdict, error) {
 func (m Matrix) judge(plays []Judged, dir string) Verdict {
 	v := JudgeIncident(plays, m.Repeat)
 	v.Record = dir
+	if m.Trouble != "" {
+		v.Outcome = Worst(v.Outcome, Unknown)
+		v.Reasons = append(v.Reasons, "not all arms were played: "+m.Trouble)
+	}
 	v.Timing.Total = m.Seconds
 	for _, p := range plays {
 		v.Timing.Phases += p.Verdict.Phases

@@ -115,6 +115,42 @@ func (r *Rules) Alerts() []string {
 	return slices.Compact(out)
 }
 
+// Missing gives the metrics that an alert reads, through recording rules too,
+// and of which the store holds no series at all. Such an alert is silent
+// whatever happens.
+func (r *Rules) Missing(s *Store, alert string) []string {
+	recorded := map[string][]string{"ALERTS": nil, "ALERTS_FOR_STATE": nil}
+	var todo []string
+	for _, g := range r.groups {
+		for _, rule := range g.Rules {
+			tree, err := promqlParser().ParseExpr(rule.Expr)
+			if err != nil {
+				continue // ParseRules refused it
+			}
+			if rule.Alert == alert {
+				todo = append(todo, metricNames(tree)...)
+			} else if rule.Record != "" {
+				recorded[rule.Record] = append(recorded[rule.Record], metricNames(tree)...)
+			}
+		}
+	}
+	var measured []string
+	for seen := map[string]bool{}; len(todo) > 0; {
+		name := todo[0]
+		todo = todo[1:]
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		if from, ok := recorded[name]; ok {
+			todo = append(todo, from...)
+		} else {
+			measured = append(measured, name)
+		}
+	}
+	return s.missing(measured)
+}
+
 // Evaluate runs the rules over the store at from and at every step up to to, in
 // order of time, as Prometheus would have live: recording rules and ALERTS are
 // seen by later rules, and nothing is written to the store. A group with an

@@ -250,3 +250,24 @@ func TestRulesEvaluateErrors(t *testing.T) {
 		t.Error("a step of zero: want an error, got none")
 	}
 }
+
+func TestRulesMissing(t *testing.T) {
+	rules, err := samples.ParseRules([]byte("groups:\n  - name: g\n    rules:\n" +
+		"      - {record: share, expr: up / nosuch_total}\n" +
+		"      - {record: loop, expr: loop + share}\n" +
+		"      - {alert: Plain, expr: up == 0}\n" +
+		"      - {alert: Misspelt, expr: upp == 0 or down == 1}\n" +
+		"      - {alert: Recorded, expr: share < 0.5}\n" +
+		"      - {alert: Looping, expr: loop < 0.5}\n" +
+		"      - {alert: OnAlerts, expr: 'ALERTS{alertname=\"Plain\"} == 1'}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for alert, want := range map[string][]string{
+		"Plain": nil, "Misspelt": {"down", "upp"}, "Recorded": {"nosuch_total"}, "Looping": {"nosuch_total"}, "OnAlerts": nil,
+	} {
+		if diff := cmp.Diff(want, rules.Missing(outageStore(), alert)); diff != "" {
+			t.Errorf("%s (-want +have):\n%s", alert, diff)
+		}
+	}
+}
