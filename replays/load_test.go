@@ -66,12 +66,9 @@ func golden(t *testing.T, path string, have []byte) {
 
 // TestLoadAnchors holds that an anchor and a merge mean what they stand for.
 func TestLoadAnchors(t *testing.T) {
-	base, err := os.ReadFile(filepath.Join("testdata", "small", replays.FileName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain := loadText(t, string(base))
-	replace := func(pairs ...string) string { return strings.NewReplacer(pairs...).Replace(string(base)) }
+	base := smallText(t)
+	plain := loadText(t, base)
+	replace := func(pairs ...string) string { return strings.NewReplacer(pairs...).Replace(base) }
 	for _, tc := range []struct{ name, have string }{
 		{"alias of a list", replace("conditions: [narrow]", "conditions: &held [narrow]", "remove: [narrow]", "remove: *held")},
 		{"merge", replace(
@@ -82,7 +79,7 @@ func TestLoadAnchors(t *testing.T) {
 			"{name: after, lasts: 4s, settle: 1s}", "{name: after, <<: [*phase, *phase]}")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if tc.have == string(base) {
+			if tc.have == base {
 				t.Fatal("the test changed nothing")
 			}
 			have := loadText(t, tc.have)
@@ -109,6 +106,15 @@ func TestLoadAnchors(t *testing.T) {
 			t.Errorf("error %v, want one that refuses line 5", err)
 		}
 	})
+}
+
+func smallText(t testing.TB) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", "small", replays.FileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }
 
 // small is the incident under testdata/small with another text in its file.
@@ -154,15 +160,12 @@ func toJSON(t *testing.T, v any) string {
 // FuzzLoad holds that any bytes give an incident or an error, and that an
 // incident that is accepted can be planned in every arm.
 func FuzzLoad(f *testing.F) {
-	base, err := os.ReadFile(filepath.Join("testdata", "small", replays.FileName))
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(string(base))
+	base := smallText(f)
+	f.Add(base)
 	for _, text := range []string{
 		"", "<<: *a", "&a", "? x", ": x", "- &a [*a]", "a: &a {<<: *a}", "incident: !!binary x", "faults: {<<: {}}", "? {a: b}\n: c",
 		"%YAML 1.2\n---\nincident: x", "incident: \"\\", "phases: [{lasts: }]", "symptoms: [{during: ~}]", "traffic: {players: {login: }}",
-		strings.Replace(string(base), "slow:", "<<:", 1), strings.Replace(string(base), "slow:", "&slow:", 1), strings.Replace(string(base), "slow:", "*slow :", 1),
+		strings.Replace(base, "slow:", "<<:", 1), strings.Replace(base, "slow:", "&slow:", 1), strings.Replace(base, "slow:", "*slow :", 1),
 	} {
 		f.Add(text)
 	}

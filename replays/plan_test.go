@@ -1,0 +1,199 @@
+package replays_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"relapse/replays"
+)
+
+var findLibrary = sync.OnceValues(func() (*replays.Incident, error) { return replays.Find("account-service") })
+
+func accountService(t testing.TB) *replays.Incident {
+	t.Helper()
+	inc, err := findLibrary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inc
+}
+
+func plan(t testing.TB, inc *replays.Incident, arm string) *replays.Plan {
+	t.Helper()
+	p, err := inc.Plan(arm, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestPlans(t *testing.T) {
+	inc := accountService(t)
+	for _, arm := range []string{"healthy", "unfixed", "unfixed-on-silence", "without-shared-pool", "fix-route-limits", "fix-route-limits-under-cache-paused"} {
+		t.Run(arm, func(t *testing.T) {
+			golden(t, filepath.Join("testdata", "plans", arm+".json"), []byte(toJSON(t, plan(t, inc, arm))))
+		})
+	}
+}
+
+func TestPlanIsPure(t *testing.T) {
+	inc := accountService(t)
+	arm := "fix-bigger-cache-under-cache-paused"
+	want := toJSON(t, plan(t, inc, arm))
+	for n := range 50 {
+		if diff := cmp.Diff(want, toJSON(t, plan(t, inc, arm))); diff != "" {
+			t.Fatalf("plan %d differs (-want +have):\n%s", n+2, diff)
+		}
+	}
+}
+
+// TestEveryArmPlans plans every arm of the library, and holds that arms differ
+// in their changes and not in their paths: a link is proxied in all arms where
+// it exists, or in none.
+func TestEveryArmPlans(t *testing.T) {
+	names := replays.LibraryNames()
+	if len(names) == 0 {
+		t.Fatal("the library is empty")
+	}
+	for _, name := range names {
+		inc, err := replays.Find(name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		proxied := map[string]bool{}
+		arms := inc.Arms()
+		for _, arm := range arms {
+			p := plan(t, inc, arm)
+			if p.Arm != arm || p.Length() <= 0 || len(p.Checks) == 0 || len(p.Load) == 0 {
+				t.Errorf("%s: arm %s has an empty plan", name, arm)
+			}
+			for _, l := range p.Proxied {
+				proxied[l] = true
+			}
+		}
+		for _, arm := range arms {
+			p := plan(t, inc, arm)
+			links, err := inc.LinkNames(p.Overlays)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for l := range proxied {
+				if slices.Contains(links, l) != slices.Contains(p.Proxied, l) {
+					t.Errorf("%s: link %s exists in arm %s: %t, proxied: %t", name, l, arm, slices.Contains(links, l), slices.Contains(p.Proxied, l))
+				}
+			}
+		}
+	}
+}
+
+// TestPlannedFaults holds when faults are held.
+func TestPlannedFaults(t *testing.T) {
+	more := func(phases string) func(string) string {
+		return func(text string) string {
+			return strings.Replace(text, "  - {name: after, lasts: 4s, settle: 1s}\n", "  - {name: after, lasts: 4s, settle: 1s}\n"+phases, 1)
+		}
+	}
+	for _, tc := range []struct {
+		name, arm string
+		edit      func(text string) string
+		want      string
+	}{
+		{"healthy", "healthy", nil, "narrow 0-12"},
+		{"unfixed", "unfixed", nil, "narrow 0-12, slow 4-8, more 4-8"},
+		{"other trigger", "unfixed-on-death", nil, "narrow 0-12, more 4-8, dead 4-8"},
+		{"condition taken away", "without-narrowness", nil, "slow 4-8, more 4-8"},
+		{"neighbours hold through", "unfixed", func(text string) string {
+			return strings.Replace(text, "  - {name: after, lasts: 4s, settle: 1s}", "  - {name: after, lasts: 4s, settle: 1s, faults: [slow, dead]}", 1)
+		}, "narrow 0-12, slow 4-12, more 4-8, dead 8-12"},
+		{"held twice", "unfixed", more("  - {name: again, lasts: 2s, faults: [slow]}\n"), "narrow 0-14, slow 4-8, more 4-8, slow#2 12-14"},
+		{"held three times", "unfixed", more("  - {name: again, lasts: 2s, faults: [slow]}\n  - {name: pause, lasts: 1s}\n  - {name: third, lasts: 2s, faults: [slow]}\n"),
+			"narrow 0-17, slow 4-8, more 4-8, slow#2 12-14, slow#3 15-17"},
+		{"faults change places", "fix-patience", func(text string) string {
+			return strings.Replace(text, "change: {overlays: [patient]}", "change: {overlays: [patient], replace: {slow: more, more: slow}}", 1)
+		}, "narrow 0-12, more 4-8, slow 4-8"},
+		{"replaced by one that is held", "fix-patience", func(text string) string {
+			return strings.Replace(text, "change: {overlays: [patient]}", "change: {overlays: [patient], replace: {slow: more}}", 1)
+		}, "narrow 0-12, more 4-8"},
+		{"added though a condition", "fix-patience", func(text string) string {
+			return strings.Replace(text, "change: {overlays: [patient]}", "change: {overlays: [patient], add: {broken: [narrow, slow]}}", 1)
+		}, "narrow 0-12, slow 4-8, more 4-8"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			text := smallText(t)
+			if tc.edit != nil {
+				edited := tc.edit(text)
+				if edited == text {
+					t.Fatal("the test changed nothing")
+				}
+				text = edited
+			}
+			p := plan(t, loadText(t, text), tc.arm)
+			var have []string
+			for _, f := range p.Faults {
+				have = append(have, fmt.Sprintf("%s %g-%g", f.Name, f.Start, f.End))
+			}
+			if have := strings.Join(have, ", "); have != tc.want {
+				t.Errorf("have %s\nwant %s", have, tc.want)
+			}
+		})
+	}
+}
+
+func TestArms(t *testing.T) {
+	inc := loadSmall(t)
+	want := []string{
+		"healthy", "unfixed", "unfixed-on-death", "without-delay", "without-narrowness",
+		"fix-patience", "fix-patience-on-death", "fix-patience-under-crowd", "fix-patience-under-death",
+	}
+	if diff := cmp.Diff(want, inc.Arms()); diff != "" {
+		t.Errorf("arms (-want +have):\n%s", diff)
+	}
+	var unknown *replays.UnknownArmError
+	_, err := inc.Plan("unfixd", 1)
+	if !errors.As(err, &unknown) || unknown.Arm != "unfixd" || err.Error() != `incident small has no arm "unfixd": did you mean unfixed?` {
+		t.Errorf("error %v", err)
+	}
+	traffic := plan(t, inc, "fix-patience-under-crowd").Phases[0].Traffic["players"]["ask"]
+	if traffic != 150 {
+		t.Errorf("traffic %g under crowd, want 150", traffic)
+	}
+	if stopped := plan(t, inc, "fix-patience-under-death").Stopped; !slices.Equal(stopped, []string{"store"}) {
+		t.Errorf("stopped %v, want store", stopped)
+	}
+}
+
+// TestExpectations holds what each role of arm promises of each check.
+func TestExpectations(t *testing.T) {
+	inc := loadSmall(t)
+	for arm, want := range map[string]string{
+		"healthy":                  "waits-no full-no noticed-no works-yes quick-yes alive-yes",
+		"unfixed":                  "waits-yes full-yes noticed-yes works-? quick-? alive-yes",
+		"unfixed-on-death":         "waits-? full-yes noticed-yes works-? quick-? alive-yes",
+		"without-delay":            "waits-no full-no noticed-no works-yes quick-yes alive-yes",
+		"without-narrowness":       "waits-yes full-yes noticed-yes works-? quick-? alive-yes",
+		"fix-patience":             "waits-yes full-no noticed-? works-yes quick-no alive-yes",
+		"fix-patience-on-death":    "waits-? full-? noticed-? works-yes quick-? alive-yes",
+		"fix-patience-under-crowd": "waits-yes full-no noticed-? works-yes quick-no alive-yes",
+		"fix-patience-under-death": "waits-? full-no noticed-? works-yes quick-? alive-yes",
+	} {
+		var have []string
+		for _, c := range plan(t, inc, arm).Checks {
+			word := "?"
+			if c.Expected != nil {
+				word = map[bool]string{true: "yes", false: "no"}[*c.Expected]
+			}
+			have = append(have, c.ID+"-"+word)
+		}
+		if have := strings.Join(have, " "); have != want {
+			t.Errorf("%s\nhave %s\nwant %s", arm, have, want)
+		}
+	}
+}
