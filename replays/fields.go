@@ -166,7 +166,6 @@ func (f *FaultSpec) UnmarshalYAML(node ast.Node) error {
 		return err
 	}
 	f.node = node
-	f.Text = node.String()
 	return nil
 }
 

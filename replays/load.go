@@ -186,6 +186,7 @@ func (l *loader) faults() error {
 			return l.place(err)
 		}
 		spec := &l.inc.Faults[n].Value
+		var texts []string
 		parameters := ast.Mapping(f.Value.node.GetToken(), true)
 		for _, v := range fields {
 			switch v.Key.GetToken().Value {
@@ -195,8 +196,10 @@ func (l *loader) faults() error {
 				spec.Says = v.Value.GetToken().Value
 			default:
 				parameters.Values = append(parameters.Values, v)
+				texts = append(texts, strings.TrimSpace(v.String()))
 			}
 		}
+		spec.Text = strings.Join(texts, ", ")
 		var kinds []string
 		for _, k := range faults.Kinds() {
 			kinds = append(kinds, k.Name)
