@@ -11,6 +11,7 @@
 package suites_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -65,10 +66,11 @@ var _ = SynchronizedBeforeSuite(func() {
 }, func() {})
 
 var _ = AfterSuite(func() {
-	if err := os.MkdirAll(runs(), 0o755); err == nil {
-		_, err = reports.WriteIndex(runs())
-		Expect(err).NotTo(HaveOccurred())
+	_, err := reports.WriteIndex(runs())
+	if errors.Is(err, reports.ErrNoRuns) {
+		return // nothing was played to its end, which its own spec says
 	}
+	Expect(err).NotTo(HaveOccurred())
 })
 
 // options of a play in a suite.
