@@ -47,11 +47,23 @@ var _ = Describe("a mutated incident is caught", Ordered, Label("smoke", "nightl
 		Expect(v.Outcome).To(Equal(replays.Fail), strings.Join(v.Reasons, "\n"))
 	}, SpecTimeout(playWithin))
 
-	It("a fix whose overlay changes nothing does not hold", func(ctx SpecContext) {
-		v := verdict(ctx, func(dir string) {
+	emptied := func(with string) func(dir string) {
+		return func(dir string) {
 			overlay := filepath.Join(dir, original, "overlays", "route-limits.yaml")
-			Expect(os.WriteFile(overlay, []byte("services: {}\n"), 0o644)).To(Succeed())
-		}, "fix-route-limits")
+			Expect(os.WriteFile(overlay, []byte(with), 0o644)).To(Succeed())
+		}
+	}
+
+	It("a fix whose overlay is empty is refused before anything is played", func() {
+		dir := copyIncident(original)
+		emptied("services: {}\n")(dir)
+		_, err := replays.Find(dir)
+		var refused *topologies.FileError
+		Expect(errors.As(err, &refused)).To(BeTrue(), "%v", err)
+	})
+
+	It("a fix whose overlay changes nothing that matters does not hold", func(ctx SpecContext) {
+		v := verdict(ctx, emptied("configs:\n  cache:\n    content: |\n      # as it was\n      server memcached:11211;\n"), "fix-route-limits")
 		Expect(v.Arms[0].Outcome).To(Equal(replays.Fail), "the fix changes nothing and still holds")
 	}, SpecTimeout(playWithin))
 
