@@ -21,9 +21,10 @@ import (
 const idleFor = 5 * time.Second
 
 // client makes HTTP/1.1 requests over connections that are kept alive. It
-// exists because a request by net/http's Transport takes two more goroutines
-// and several times the CPU, and the generator shares its cores with what it
-// measures. It never tries a request again, nor follows a redirect.
+// exists because net/http's Transport runs two goroutines more for every
+// connection and sends some requests again by itself, where the generator must
+// spare the cores that it shares with what it measures, and count every failure.
+// It never tries a request again, nor follows a redirect.
 type client struct {
 	address netip.AddrPort
 	dialer  net.Dialer

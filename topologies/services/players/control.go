@@ -15,8 +15,8 @@ import (
 // set for.
 var ErrUnknownOperation = errors.New("unknown operation")
 
-// maxRate refuses a rate that can only be a mistake: it is ten times what the
-// generator was measured to keep up with on one core.
+// maxRate refuses a rate that can only be a mistake, far over what one machine
+// can send. Scales that multiply beyond it are held at it.
 const maxRate = 100_000
 
 // Rate is what a generator says of one operation.

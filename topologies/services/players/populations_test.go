@@ -90,8 +90,8 @@ func TestPlayersInAMatchRefreshEvenly(t *testing.T) {
 
 func TestOneFailedRefreshDropsNobody(t *testing.T) {
 	s, g := populate(t, withMatch)
-	// With these times a player's second try comes after all first ones only if
-	// failures are few: ten players fail once, none twice in a row.
+	// Five failures are used up by first tries, which come every 10 ms, before
+	// the first second try, which comes after 60 ms.
 	s.set("/refresh", 5)
 	setRates(t, g, nil)
 	eventually(t, "all have refreshed", func() bool { return ended(t, g, "refresh", "ok") >= 40 })
