@@ -14,6 +14,7 @@ import (
 const (
 	latenessBound  = 50 * time.Millisecond  // p99 of a load generator's own lateness
 	shortfallBound = 0.05                   // of a planned rate
+	injectionBound = 500 * time.Millisecond // from when a fault should bite to when it was in place
 	gapBound       = time.Second            // without a sample of a node that should answer
 	overshootBound = 100 * time.Millisecond // p99 of the worst overshoot of a 1 ms ticker in each quarter second
 	stealBound     = 0.10                   // of the machine's CPU time
@@ -40,8 +41,8 @@ func (j judge) playComplete() []Gate {
 	return []Gate{{"play-complete", "the play stopped before its last phase ended" + j.ending()}}
 }
 
-// faultsInEffect asks of every fault that it was seen in effect, not before its
-// time, and gone afterwards.
+// faultsInEffect asks of every fault that it was in place on time, seen in
+// effect, not before its time, and gone afterwards.
 func faultsInEffect(timings []FaultTiming) []Gate {
 	var out []Gate
 	say := func(f FaultTiming, format string, args ...any) {
@@ -53,6 +54,8 @@ func faultsInEffect(timings []FaultTiming) []Gate {
 			say(f, "failed: %s", f.Error)
 		case f.InjectedAt == nil:
 			say(f, "was never injected")
+		case *f.InjectedAt-f.ScheduledAt > injectionBound.Seconds():
+			say(f, "was in place %.2f s late, bound %s", *f.InjectedAt-f.ScheduledAt, injectionBound)
 		case f.InEffectAt == nil:
 			say(f, "was never seen in effect")
 		case f.GoneAt == nil:

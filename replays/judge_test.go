@@ -71,6 +71,14 @@ func TestGates(t *testing.T) {
 		{"fault never injected", "unfixed", func(w *world) {
 			w.edit(func(e *replays.Event) bool { return e.Fault != "slow" })
 		}, "fault-in-effect", "fault slow was never injected"},
+		{"fault late", "unfixed", func(w *world) {
+			w.edit(func(e *replays.Event) bool {
+				if e.Fault == "slow" {
+					e.T += 0.6
+				}
+				return true
+			})
+		}, "fault-in-effect", "s late, bound 500ms"},
 		{"fault never in effect", "unfixed", func(w *world) { w.dropStep("slow", faults.InEffect) }, "fault-in-effect", "fault slow was never seen in effect"},
 		{"fault not gone", "unfixed", func(w *world) { w.dropStep("slow", faults.Gone) }, "fault-in-effect", "fault slow was not seen gone after its undo"},
 		{"condition never in effect", "healthy", func(w *world) { w.dropStep("narrow", faults.InEffect) }, "fault-in-effect", "fault narrow was never seen in effect"},

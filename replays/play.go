@@ -135,6 +135,7 @@ func (p *play) start(ctx context.Context) error {
 		return err
 	}
 	p.environment.Images = p.sys.Images()
+	p.environment.Machine.CPUWeight = p.sys.CPUWeight()
 	p.log.write(Event{Event: EventStarted})
 	return nil
 }

@@ -93,6 +93,8 @@ type Machine struct {
 	Memory uint64 `json:"memory"` // bytes
 	Engine string `json:"engine"`
 	Cgroup string `json:"cgroup"`
+	// CPUWeight is how many host processes all nodes together weighed against.
+	CPUWeight int `json:"cpu_weight,omitempty"`
 }
 
 // TargetHealth says how well a node could be measured between the first phase's

@@ -105,7 +105,7 @@ func environment(run *replays.Run) Environment {
 		Date: run.Matrix.Started, Command: strings.Join(e.Command, " "), Seed: run.Matrix.Seed,
 		Machine: Machine{
 			OS: e.Machine.OS, Kernel: e.Machine.Kernel, CPUs: e.Machine.CPUs, MemoryBytes: int64(e.Machine.Memory),
-			Engine: e.Machine.Engine, Cgroup: e.Machine.Cgroup,
+			Engine: e.Machine.Engine, Cgroup: cgroupText(e.Machine),
 		},
 	}
 	for _, i := range e.Images {
@@ -258,4 +258,11 @@ func complaints(path string) (lines []string, total int, err error) {
 		lines = append(lines, fmt.Sprintf("%d× %s", k.count, k.first))
 	}
 	return lines, total, scanner.Err()
+}
+
+func cgroupText(m replays.Machine) string {
+	if m.CPUWeight <= 1 {
+		return m.Cgroup
+	}
+	return fmt.Sprintf("%s, the nodes together weigh as %d processes", m.Cgroup, m.CPUWeight)
 }

@@ -117,6 +117,7 @@ func (s *System) create(ctx context.Context, name string, address netip.Addr,
 		h.NetworkMode = container.NetworkMode(s.network)
 		h.CapDrop = []string{"ALL"}
 		h.SecurityOpt = []string{"no-new-privileges"}
+		h.CgroupParent = s.cgroupParent
 		limits(h)
 	}
 	// The endpoint is given here and not by the library's list of networks,

@@ -22,25 +22,38 @@ const hostPeriod = 20 * time.Millisecond
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// hostCgroup is the parent's name, below the root of every hierarchy. The "@",
-// which no run id has, keeps run "a" from matching the hosts of run "a-b".
+// cpuWeight is how many host processes the nodes of a run weigh against when
+// CPU time is scarce, together or per host. The engine's own parent weighs as
+// one: a single busy process beside a play would take half of a core from all
+// nodes together. Not more, since the tool that measures is a host process too.
+const cpuWeight = 8
+
+// hostCgroup is the parent's name, below the root of every hierarchy; that of
+// host "" holds the nodes that are on no host. The "@", which no run id has,
+// keeps run "a" from matching the hosts of run "a-b".
 func hostCgroup(run, host string) string { return "/relapse-" + run + "@" + host }
 
 // createHosts makes and limits the topology's hosts and reads the limits back.
+// The weight of the nodes that are on no host is given where that is possible
+// and asked for by nobody: [System.CPUWeight] says what came of it.
 func (s *System) createHosts(ctx context.Context) error {
-	if len(s.topology.Hosts) == 0 {
-		return nil
-	}
 	engine, err := describeEngine(ctx, s.docker)
 	if err != nil {
 		return err
 	}
+	unified := engine.CgroupVersion == "2"
 	if engine.CgroupDriver != "cgroupfs" {
+		if len(s.topology.Hosts) == 0 {
+			return nil
+		}
 		return fmt.Errorf("host %s: the engine manages cgroups by %s, hosts need cgroupfs; set native.cgroupdriver=cgroupfs in the engine's exec-opts",
 			s.topology.Hosts[0].Name, engine.CgroupDriver)
 	}
+	if err := createHost(hostCgroup(s.options.Run, ""), Host{}, unified); err == nil {
+		s.cgroupParent = hostCgroup(s.options.Run, "")
+	}
 	for _, host := range s.topology.Hosts {
-		if err := createHost(hostCgroup(s.options.Run, host.Name), host, engine.CgroupVersion == "2"); err != nil {
+		if err := createHost(hostCgroup(s.options.Run, host.Name), host, unified); err != nil {
 			if errors.Is(err, fs.ErrPermission) {
 				err = fmt.Errorf("%w; making a parent cgroup needs root", err)
 			}
@@ -48,6 +61,15 @@ func (s *System) createHosts(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// CPUWeight is how many host processes the nodes weigh against: 1 where the
+// engine's own parent holds them.
+func (s *System) CPUWeight() int {
+	if s.cgroupParent == "" {
+		return 1
+	}
+	return cpuWeight
 }
 
 func createHost(name string, host Host, unified bool) error {
@@ -61,6 +83,7 @@ func createHost(name string, host Host, unified bool) error {
 		if err := os.WriteFile(filepath.Join(cgroupRoot, "cgroup.subtree_control"), []byte("+cpu +memory"), 0o644); err != nil {
 			return err
 		}
+		settings = append(settings, setting{"", "cpu.weight", strconv.Itoa(100 * cpuWeight)})
 		if host.CPUs > 0 {
 			settings = append(settings, setting{"", "cpu.max", quota + " " + period})
 		}
@@ -68,6 +91,7 @@ func createHost(name string, host Host, unified bool) error {
 			settings = append(settings, setting{"", "memory.max", memory})
 		}
 	default:
+		settings = append(settings, setting{"cpu", "cpu.shares", strconv.Itoa(1024 * cpuWeight)})
 		if host.CPUs > 0 {
 			settings = append(settings, setting{"cpu", "cpu.cfs_period_us", period}, setting{"cpu", "cpu.cfs_quota_us", quota})
 		}

@@ -53,11 +53,13 @@ type System struct {
 	folder    string // of the run: files that containers mount
 	network   string
 	networkID string
-	docker    *client.Client
-	provider  *testcontainers.DockerProvider
-	instances map[string]*Instance
-	relay     *relay.Client
-	watchdog  *watchdog
+	// cgroupParent holds the nodes that are on no host; "" is the engine's own.
+	cgroupParent string
+	docker       *client.Client
+	provider     *testcontainers.DockerProvider
+	instances    map[string]*Instance
+	relay        *relay.Client
+	watchdog     *watchdog
 
 	mu      sync.Mutex
 	stopped bool

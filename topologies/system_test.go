@@ -131,6 +131,23 @@ func TestANodeThatDoesNotComeUp(t *testing.T) {
 	}
 }
 
+// One busy process beside a play must not take half of a core from all nodes
+// together, as it does where the engine's own parent holds them.
+func TestNodesWeighMoreThanOneProcess(t *testing.T) {
+	rig(t)
+	if os.Getuid() != 0 {
+		t.Skip("making a parent cgroup needs root")
+	}
+	system := start(t, pair(), topologies.Options{})
+	cgroups := get(t, instance(t, system, "store"), "/file", "path", "/proc/self/mountinfo")
+	if want := topologies.HostCgroup(runID(t), "") + "/"; !strings.Contains(cgroups, want) {
+		t.Errorf("store is not in %s:\n%s", want, cgroups)
+	}
+	if got := system.CPUWeight(); got <= 1 {
+		t.Errorf("the nodes weigh as %d processes", got)
+	}
+}
+
 func TestAHostLimitsItsNodesTogether(t *testing.T) {
 	rig(t)
 	if os.Getuid() != 0 {
