@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -91,6 +92,10 @@ func verifyOne(c *cobra.Command, inc *replays.Incident, arms []string, out strin
 		Playing: progress.playing, Played: progress.played,
 	})
 	if err != nil {
+		if len(v.Arms) > 0 {
+			// What was played until then is told as well.
+			err = errors.Join(err, writeReports(dir))
+		}
 		return v, rig(err)
 	}
 	if err := writeReports(dir); err != nil {

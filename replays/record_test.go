@@ -195,12 +195,18 @@ func TestReadRun(t *testing.T) {
 	if want.Outcome != replays.Pass || !want.Reproduced {
 		t.Errorf("the matrix is %s: %v", want.Outcome, want.Reasons)
 	}
-	matrix.Trouble = "the engine is gone"
-	if err := replays.WriteJSON(filepath.Join(dir, "matrix.json"), matrix); err != nil {
-		t.Fatal(err)
-	}
-	if run, err = replays.ReadRun(dir); err != nil || run.Verdict.Outcome != replays.Unknown {
-		t.Errorf("a run that ended early is %s, %v; want unknown", run.Verdict.Outcome, err)
+	for name, early := range map[string]func(*replays.Matrix){
+		"with trouble":   func(m *replays.Matrix) { m.Trouble = "the engine is gone" },
+		"without an end": func(m *replays.Matrix) { m.Unfinished = true },
+	} {
+		matrix := matrix
+		early(&matrix)
+		if err := replays.WriteJSON(filepath.Join(dir, "matrix.json"), matrix); err != nil {
+			t.Fatal(err)
+		}
+		if run, err = replays.ReadRun(dir); err != nil || run.Verdict.Outcome != replays.Unknown || len(run.Verdict.Reasons) == 0 {
+			t.Errorf("a run that ended early %s is %s, %v, %v; want unknown", name, run.Verdict.Outcome, run.Verdict.Reasons, err)
+		}
 	}
 	one, err := replays.ReadRun(filepath.Join(dir, "healthy-1"))
 	if err != nil {

@@ -27,6 +27,8 @@ type Matrix struct {
 	Plays    []string  `json:"plays"`             // folders, in the order played
 	Seconds  float64   `json:"seconds"`           // from the first play's start to the last one's end
 	Trouble  string    `json:"trouble,omitempty"` // why it ended before all that was asked for was played
+	// Unfinished is what a run is until its end: one whose tool died stays so.
+	Unfinished bool `json:"unfinished,omitempty"`
 }
 
 // VerifyOptions say what [Verify] plays.
@@ -79,6 +81,7 @@ type Campaign struct {
 func NewCampaign(inc *Incident, o VerifyOptions) *Campaign {
 	return &Campaign{inc: inc, o: o, matrix: Matrix{
 		Incident: inc.Name, Arms: o.Arms, Repeat: o.Repeat, Seed: o.Seed, Started: time.Now(), Command: o.Command,
+		Unfinished: true,
 	}}
 }
 
@@ -116,7 +119,9 @@ func (c *Campaign) Play(ctx context.Context, arm string, round int) (PlayVerdict
 		if c.o.Played != nil {
 			c.o.Played(plan, last)
 		}
-		if err := errors.Join(err, WriteJSON(filepath.Join(dir, VerdictFile), last)); err != nil {
+		// The matrix as far as it came: a tool that dies leaves a run that can be judged.
+		c.matrix.Seconds = time.Since(c.matrix.Started).Seconds()
+		if err := errors.Join(err, WriteJSON(filepath.Join(dir, VerdictFile), last), c.matrix.write(c.o.Dir)); err != nil {
 			return last, err
 		}
 		if last.Outcome != Unknown {
@@ -129,11 +134,12 @@ func (c *Campaign) Play(ctx context.Context, arm string, round int) (PlayVerdict
 // End judges all plays together and saves the verdict beside them.
 func (c *Campaign) End() (Verdict, error) {
 	c.matrix.Seconds = time.Since(c.matrix.Started).Seconds()
+	c.matrix.Unfinished = false
 	v := c.matrix.judge(c.plays, c.o.Dir)
-	return v, errors.Join(
-		WriteJSON(filepath.Join(c.o.Dir, matrixFile), c.matrix),
-		WriteJSON(filepath.Join(c.o.Dir, VerdictFile), v))
+	return v, errors.Join(c.matrix.write(c.o.Dir), WriteJSON(filepath.Join(c.o.Dir, VerdictFile), v))
 }
+
+func (m Matrix) write(dir string) error { return WriteJSON(filepath.Join(dir, matrixFile), m) }
 
 // judge weighs the plays and adds what the run cost.
 func (m Matrix) judge(plays []Judged, dir string) Verdict {
@@ -142,6 +148,10 @@ func (m Matrix) judge(plays []Judged, dir string) Verdict {
 	if m.Trouble != "" {
 		v.Outcome = Worst(v.Outcome, Unknown)
 		v.Reasons = append(v.Reasons, "not all arms were played: "+m.Trouble)
+	}
+	if m.Unfinished {
+		v.Outcome = Worst(v.Outcome, Unknown)
+		v.Reasons = append(v.Reasons, "the run was not ended: its tool was killed, or still plays")
 	}
 	v.Timing.Total = m.Seconds
 	for _, p := range plays {
