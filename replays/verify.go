@@ -166,7 +166,9 @@ func (m Matrix) judge(plays []Judged, dir string) Verdict {
 
 // Run is a folder of plays, read back: one play, or a matrix of them.
 type Run struct {
-	Matrix  Matrix
+	Matrix Matrix
+	// Records are without their samples, which a run of many plays would fill
+	// the memory with: [ReadRecord] reads those of one play again.
 	Records []*Record
 	Plays   []Judged
 	Verdict Verdict
@@ -193,6 +195,7 @@ func ReadRun(dir string) (*Run, error) {
 		}
 		run.Records = append(run.Records, r)
 		run.Plays = append(run.Plays, Judged{r.Plan, JudgePlay(r)})
+		r.Samples = nil
 	}
 	if run.Matrix.Incident == "" && len(run.Records) == 1 {
 		r := run.Records[0]

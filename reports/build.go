@@ -36,6 +36,10 @@ func FromRun(run *replays.Run) (Report, error) {
 		Environment: environment(run), Command: command(run),
 	}
 	for _, record := range told(run) {
+		record, err := replays.ReadRecord(record.Dir)
+		if err != nil {
+			return Report{}, err
+		}
 		timeline, err := timelineOf(inc, record)
 		if err != nil {
 			return Report{}, fmt.Errorf("record %s: %w", record.Dir, err)

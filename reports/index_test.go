@@ -67,6 +67,8 @@ func TestIndex(t *testing.T) {
 		"how often it reproduced":     `<td data-label="Reproduced" class="num">2 of 2, 1 unknown</td>`,
 		"how often it passed":         `<td data-label="Passed" class="num">1 of 2, 1 unknown</td>`,
 		"what could not be read":      "2026-10-10T03-00-00-broken/verdict.json: unexpected end of JSON input",
+		"the margins over time":       `<svg class="trend" role="img"`,
+		"what was thinnest":           `<td data-label="Thinnest margin"`,
 		"a title as text":             "without end &lt;b&gt;",
 	} {
 		if !strings.Contains(string(page), want) {

@@ -72,7 +72,7 @@ func arm(name, expected, says string, k, n int, seconds float64, fs []replays.Fi
 		if i >= k {
 			o = replays.Fail
 		}
-		a.Runs = append(a.Runs, replays.PlayVerdict{Arm: name, Outcome: o, Seed: uint64(20180204 + i), Seconds: seconds, Phases: 28, Record: "runs/x/" + name})
+		a.Runs = append(a.Runs, replays.PlayVerdict{Arm: name, Outcome: o, Seed: uint64(20180204 + i), Seconds: seconds, Phases: 28, Findings: fs, Record: "runs/x/" + name})
 	}
 	return a
 }
