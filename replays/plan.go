@@ -235,3 +235,14 @@ func (i *Incident) planAlerts(p *Plan) {
 		}
 	}
 }
+
+// proxied gives the links that get a proxy.
+func (p *Plan) proxied() []topologies.Link {
+	var out []topologies.Link
+	for _, l := range p.nodes.Links {
+		if slices.Contains(p.Proxied, l.String()) {
+			out = append(out, l)
+		}
+	}
+	return out
+}

@@ -127,10 +127,7 @@ func (p *play) start(ctx context.Context) error {
 	}
 	p.environment.Machine.Engine = "docker " + engine.Version
 	p.environment.Machine.Cgroup = fmt.Sprintf("v%s, %s driver", engine.CgroupVersion, engine.CgroupDriver)
-	o := topologies.Options{Run: p.o.Run, Binary: p.o.Binary, Proxied: p.proxied(), Keep: p.o.Keep, Progress: progress}
-	if _, err = topologies.EnsureImages(ctx, p.plan.nodes, o); err != nil {
-		return err
-	}
+	o := topologies.Options{Run: p.o.Run, Binary: p.o.Binary, Proxied: p.plan.proxied(), Keep: p.o.Keep, Progress: progress}
 	if p.sys, err = topologies.Start(ctx, p.plan.nodes, o); err != nil {
 		return err
 	}
@@ -138,16 +135,6 @@ func (p *play) start(ctx context.Context) error {
 	p.environment.Machine.CPUWeight = p.sys.CPUWeight()
 	p.log.write(Event{Event: EventStarted})
 	return nil
-}
-
-func (p *play) proxied() []topologies.Link {
-	var out []topologies.Link
-	for _, l := range p.plan.nodes.Links {
-		if slices.Contains(p.plan.Proxied, l.String()) {
-			out = append(out, l)
-		}
-	}
-	return out
 }
 
 // arm finds every fault's targets before anything is broken, and asks that none

@@ -23,7 +23,8 @@ type Verdict struct {
 
 // Timing says what the matrix cost, in seconds.
 type Timing struct {
-	Total     float64 `json:"total"`      // from the first play's start to the last one's end
+	SetUp     float64 `json:"set_up"`     // for getting images, once a machine
+	Total     float64 `json:"total"`      // from the first play's start to the last one's end, without SetUp
 	Phases    float64 `json:"phases"`     // sum of all phases played
 	Ratio     float64 `json:"ratio"`      // Total / Phases
 	WorstOver float64 `json:"worst_over"` // longest time of one play beyond its phases

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"relapse/topologies"
 )
 
 // retries is how often an unknown play is played again.
@@ -25,7 +27,8 @@ type Matrix struct {
 	Started  time.Time `json:"started"`
 	Command  []string  `json:"command"`
 	Plays    []string  `json:"plays"`             // folders, in the order played
-	Seconds  float64   `json:"seconds"`           // from the first play's start to the last one's end
+	Seconds  float64   `json:"seconds"`           // from the first play's start to the last one's end, without SetUp
+	SetUp    float64   `json:"set_up"`            // seconds for getting images, once a machine
 	Trouble  string    `json:"trouble,omitempty"` // why it ended before all that was asked for was played
 	// Unfinished is what a run is until its end: one whose tool died stays so.
 	Unfinished bool `json:"unfinished,omitempty"`
@@ -75,6 +78,7 @@ type Campaign struct {
 	o      VerifyOptions
 	matrix Matrix
 	plays  []Judged
+	images map[string]bool // that were got
 }
 
 // NewCampaign starts a run. Nothing is played yet.
@@ -82,7 +86,7 @@ func NewCampaign(inc *Incident, o VerifyOptions) *Campaign {
 	return &Campaign{inc: inc, o: o, matrix: Matrix{
 		Incident: inc.Name, Arms: o.Arms, Repeat: o.Repeat, Seed: o.Seed, Started: time.Now(), Command: o.Command,
 		Unfinished: true,
-	}}
+	}, images: map[string]bool{}}
 }
 
 // Play plays one arm in one round, counted from zero. An unknown play is played
@@ -106,6 +110,7 @@ func (c *Campaign) Play(ctx context.Context, arm string, round int) (PlayVerdict
 		if c.o.Playing != nil {
 			c.o.Playing(plan, round, attempt)
 		}
+		c.setUp(ctx, plan)
 		options := c.o.PlayOptions
 		options.Run = fmt.Sprintf("%s-%d", options.Run, len(c.plays)+1)
 		dir := filepath.Join(c.o.Dir, name)
@@ -120,7 +125,7 @@ func (c *Campaign) Play(ctx context.Context, arm string, round int) (PlayVerdict
 			c.o.Played(plan, last)
 		}
 		// The matrix as far as it came: a tool that dies leaves a run that can be judged.
-		c.matrix.Seconds = time.Since(c.matrix.Started).Seconds()
+		c.matrix.clock()
 		if err := errors.Join(err, WriteJSON(filepath.Join(dir, VerdictFile), last), c.matrix.write(c.o.Dir)); err != nil {
 			return last, err
 		}
@@ -131,13 +136,43 @@ func (c *Campaign) Play(ctx context.Context, arm string, round int) (PlayVerdict
 	return last, nil
 }
 
+// setUp gets the images that no play before needed, so that what is done once a
+// machine does not count as a play's own time. Its error comes again in the
+// play, which has a record for it.
+func (c *Campaign) setUp(ctx context.Context, plan *Plan) {
+	var missing []string
+	for _, n := range plan.nodes.Nodes {
+		if !c.images[n.Image] {
+			missing = append(missing, n.Image)
+		}
+	}
+	if len(missing) == 0 {
+		return
+	}
+	began := time.Now()
+	o := topologies.Options{Binary: c.o.Binary, Proxied: plan.proxied()}
+	if c.o.Observe != nil {
+		o.Progress = func(step string) {
+			c.o.Observe(Event{T: time.Since(began).Seconds(), At: time.Now(), Event: EventStarting, Detail: step})
+		}
+	}
+	if _, err := topologies.EnsureImages(ctx, plan.nodes, o); err == nil {
+		for _, image := range missing {
+			c.images[image] = true
+		}
+	}
+	c.matrix.SetUp += time.Since(began).Seconds()
+}
+
 // End judges all plays together and saves the verdict beside them.
 func (c *Campaign) End() (Verdict, error) {
-	c.matrix.Seconds = time.Since(c.matrix.Started).Seconds()
+	c.matrix.clock()
 	c.matrix.Unfinished = false
 	v := c.matrix.judge(c.plays, c.o.Dir)
 	return v, errors.Join(c.matrix.write(c.o.Dir), WriteJSON(filepath.Join(c.o.Dir, VerdictFile), v))
 }
+
+func (m *Matrix) clock() { m.Seconds = time.Since(m.Started).Seconds() - m.SetUp }
 
 func (m Matrix) write(dir string) error { return WriteJSON(filepath.Join(dir, matrixFile), m) }
 
@@ -153,7 +188,7 @@ func (m Matrix) judge(plays []Judged, dir string) Verdict {
 		v.Outcome = Worst(v.Outcome, Unknown)
 		v.Reasons = append(v.Reasons, "the run was not ended: its tool was killed, or still plays")
 	}
-	v.Timing.Total = m.Seconds
+	v.Timing.Total, v.Timing.SetUp = m.Seconds, m.SetUp
 	for _, p := range plays {
 		v.Timing.Phases += p.Verdict.Phases
 		v.Timing.WorstOver = max(v.Timing.WorstOver, p.Verdict.Seconds-p.Verdict.Phases)

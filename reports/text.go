@@ -86,6 +86,9 @@ func Summary(w io.Writer, v replays.Verdict, colour bool) error {
 	if t := v.Timing; t.Total > 0 {
 		fmt.Fprintf(&b, "\n%s in all for %s of phases (%.2f times); the slowest play took %s beyond its phases\n",
 			seconds(t.Total), seconds(t.Phases), t.Ratio, seconds(t.WorstOver))
+		if t.SetUp >= 1 {
+			fmt.Fprintf(&b, "getting images took another %s, which is done once a machine\n", seconds(t.SetUp))
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
