@@ -44,7 +44,9 @@ func colour(f *os.File) bool {
 func (p *progress) playing(plan *replays.Plan, round, attempt int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.count++
+	if attempt == 0 {
+		p.count++
+	}
 	p.started, p.origin, p.phase = time.Now(), time.Time{}, ""
 	what := fmt.Sprintf("%s · %s", plan.Incident, plan.Arm)
 	if p.total > 1 {
@@ -60,6 +62,19 @@ func (p *progress) playing(plan *replays.Plan, round, attempt int) {
 	if p.total == 1 {
 		p.line("  %s", plan.Says)
 	}
+}
+
+// resumed takes up the count of a run that is gone on with.
+func (p *progress) resumed(m replays.Matrix) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.total = len(m.Arms) * m.Repeat
+	for _, name := range m.Plays {
+		if !strings.Contains(name, "-again-") {
+			p.count++
+		}
+	}
+	p.line("going on after %d plays", len(m.Plays))
 }
 
 // event writes one line for what a person would want to know of. In a matrix

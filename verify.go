@@ -17,7 +17,7 @@ import (
 func init() { commands = append(commands, verifyCommand) }
 
 func verifyCommand() *cobra.Command {
-	var arms, out string
+	var arms, out, resume string
 	var seed uint64
 	var repeat int
 	var asJSON bool
@@ -27,12 +27,25 @@ func verifyCommand() *cobra.Command {
 		Long: `Verify plays all arms of each incident (or those that --arms names) and judges
 them together: reproduced, which causes were needed, which fixes hold.
 
---arms takes patterns with commas between: 'fix-*,unfixed'.`,
-		Example: "  relapse verify account-service\n  relapse verify account-service --arms unfixed --repeat 20",
+--arms takes patterns with commas between: 'fix-*,unfixed'.
+
+--resume goes on with a run that ended early, in its folder, with its arms,
+repeats and seed; the incident must not have changed since.`,
+		Example: "  relapse verify account-service\n  relapse verify account-service --resume runs/2026-11-30T02-17-00-account-service\n  relapse verify account-service --arms unfixed --repeat 20",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if repeat < 1 {
 				return &exitError{exitBadInput, fmt.Errorf("--repeat %d: an arm is played at least once", repeat)}
+			}
+			if resume != "" {
+				if len(args) > 1 {
+					return &exitError{exitBadInput, errors.New("--resume: one run is of one incident; name that one alone")}
+				}
+				for _, name := range []string{"arms", "repeat", "seed", "out"} {
+					if c.Flags().Changed(name) {
+						return &exitError{exitBadInput, fmt.Errorf("--resume and --%s: a run goes on as it began; leave --%s out", name, name)}
+					}
+				}
 			}
 			var incidents []*replays.Incident
 			var selected [][]string
@@ -54,7 +67,7 @@ them together: reproduced, which causes were needed, which fixes hold.
 			defer unlock()
 			worst := []replays.Outcome{}
 			for n, inc := range incidents {
-				v, err := verifyOne(c, inc, selected[n], out, len(incidents) > 1, seed, repeat, asJSON)
+				v, err := verifyOne(c, inc, selected[n], out, len(incidents) > 1, seed, repeat, resume, asJSON)
 				if err != nil {
 					return err
 				}
@@ -67,20 +80,30 @@ them together: reproduced, which causes were needed, which fixes hold.
 	c.Flags().IntVar(&repeat, "repeat", 1, "plays of each arm")
 	c.Flags().Uint64Var(&seed, "seed", 1, "seed of the first play; later plays count up from it")
 	c.Flags().StringVar(&out, "out", "", "folder for the records (default runs/TIME-INCIDENT)")
+	c.Flags().StringVar(&resume, "resume", "", "folder of a run that ended early, to go on with")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one verdict a line to stdout as JSON")
 	return c
 }
 
-func verifyOne(c *cobra.Command, inc *replays.Incident, arms []string, out string, several bool, seed uint64, repeat int, asJSON bool) (replays.Verdict, error) {
+func verifyOne(c *cobra.Command, inc *replays.Incident, arms []string, out string, several bool, seed uint64, repeat int, resume string, asJSON bool) (replays.Verdict, error) {
 	now := time.Now()
+	options, err := playOptions(now)
+	if err != nil {
+		return replays.Verdict{}, err
+	}
+	if resume != "" {
+		progress := newProgress(c.ErrOrStderr(), 0)
+		defer progress.close()
+		options.Observe, options.Live = progress.event, progress.live
+		v, err := replays.Resume(c.Context(), inc, replays.VerifyOptions{
+			PlayOptions: options, Dir: resume, Playing: progress.playing, Played: progress.played, Resumed: progress.resumed,
+		})
+		return told(c, v, err, resume, asJSON)
+	}
 	if out != "" && several {
 		out = filepath.Join(out, inc.Name)
 	}
 	dir, err := runFolder(out, inc.Name, now)
-	if err != nil {
-		return replays.Verdict{}, err
-	}
-	options, err := playOptions(now)
 	if err != nil {
 		return replays.Verdict{}, err
 	}
@@ -91,9 +114,16 @@ func verifyOne(c *cobra.Command, inc *replays.Incident, arms []string, out strin
 		PlayOptions: options, Dir: dir, Arms: arms, Repeat: repeat, Seed: seed,
 		Playing: progress.playing, Played: progress.played,
 	})
+	return told(c, v, err, dir, asJSON)
+}
+
+// told writes what is to be told of a run, of one that ended early as well.
+func told(c *cobra.Command, v replays.Verdict, err error, dir string, asJSON bool) (replays.Verdict, error) {
+	if errors.Is(err, replays.ErrNoRecord) || errors.Is(err, replays.ErrOtherIncident) {
+		return v, &exitError{exitBadInput, err}
+	}
 	if err != nil {
 		if len(v.Arms) > 0 {
-			// What was played until then is told as well.
 			err = errors.Join(err, writeReports(dir))
 		}
 		return v, rig(err)

@@ -41,6 +41,9 @@ type bandwidth struct {
 const (
 	leastRate  = Rate(1000)
 	floodLasts = 250 * time.Millisecond
+	// floodsToArm is how many floods may be too slow before a rate counts as one
+	// that cannot bite.
+	floodsToArm = 3
 	// A flood that gets less than atMost of the rate has met it; one that gets
 	// more than unlimited has not.
 	atMost    = 1.25
@@ -92,9 +95,16 @@ func (f *bandwidth) Arm(ctx context.Context, sys *topologies.System, rng *rand.R
 	}
 	armed := &armedBandwidth{a, f.Shared, float64(f.Rate)*floodLasts.Seconds() + f.burst()}
 	a.look = armed.limited
-	got, err := armed.through(ctx)
-	if err != nil {
-		return nil, err
+	// A pause of the machine takes a flood's whole time: the best of some counts.
+	got := 0.0
+	for range floodsToArm {
+		n, err := armed.through(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if got = max(got, n); got >= unlimited*armed.fits {
+			break
+		}
 	}
 	if got < unlimited*armed.fits {
 		return nil, fmt.Errorf("the rate of %s cannot bite: without it the links carry %s, and less than %v of the rate cannot be told from it; take a lower rate, or let relapse.probe ask for a longer answer",

@@ -53,7 +53,7 @@ func (p *play) measure(machine *noise) (*measuring, error) {
 		}
 		targets = append(targets, target)
 	}
-	for _, l := range p.proxied() {
+	for _, l := range p.plan.proxied() {
 		targets = append(targets, samples.NewFunc(l.String(), "link", func() (map[string]float64, error) { return p.linkUsage(l) }))
 	}
 	scraper, err := samples.NewScraper(p.store, targets...)

@@ -2,6 +2,7 @@ package replays
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"relapse/faults"

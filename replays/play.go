@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -137,6 +136,9 @@ func (p *play) start(ctx context.Context) error {
 	return nil
 }
 
+// ErrUnarmed says that a fault cannot bite, found before anything was broken.
+var ErrUnarmed = errors.New("cannot bite here")
+
 // arm finds every fault's targets before anything is broken, and asks that none
 // of the faults is seen already: a fault seen before its time would be taken
 // for its own effect.
@@ -148,12 +150,12 @@ func (p *play) arm(ctx context.Context) error {
 		// One generator a fault, so that another fault's draws cannot shift it.
 		armed, err := p.plan.armable[f.Name].Arm(ctx, p.sys, rand.New(rand.NewPCG(p.plan.Seed, name.Sum64())))
 		if err != nil {
-			return fmt.Errorf("fault %s (%s) cannot bite here: %w", f.Name, f.Kind, err)
+			return fmt.Errorf("fault %s (%s) %w: %w", f.Name, f.Kind, ErrUnarmed, err)
 		}
 		p.armed[f.Name] = armed
 		early, err := armed.InEffect(ctx)
 		if err != nil {
-			return fmt.Errorf("fault %s (%s) cannot be seen from outside: %w", f.Name, f.Kind, err)
+			return fmt.Errorf("fault %s (%s) %w: it cannot be seen from outside: %w", f.Name, f.Kind, ErrUnarmed, err)
 		}
 		if early {
 			p.fault(f.Name, stepFailed, "seen in effect before its time")

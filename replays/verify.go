@@ -1,10 +1,12 @@
 package replays
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -32,6 +34,15 @@ type Matrix struct {
 	Trouble  string    `json:"trouble,omitempty"` // why it ended before all that was asked for was played
 	// Unfinished is what a run is until its end: one whose tool died stays so.
 	Unfinished bool `json:"unfinished,omitempty"`
+	// Resumed is when and by which build it was gone on with.
+	Resumed []Resumption `json:"resumed,omitempty"`
+}
+
+// Resumption is that a run which had ended early was gone on with.
+type Resumption struct {
+	At    time.Time `json:"at"`
+	Tool  Tool      `json:"tool"`
+	After int       `json:"after"` // plays
 }
 
 // VerifyOptions say what [Verify] plays.
@@ -45,6 +56,8 @@ type VerifyOptions struct {
 	// judged; either may be nil.
 	Playing func(plan *Plan, round, attempt int)
 	Played  func(plan *Plan, verdict PlayVerdict)
+	// Resumed is told what there is of a run that is gone on with; it may be nil.
+	Resumed func(m Matrix)
 }
 
 // Verify plays arms of an incident and judges them together. Rounds come one
@@ -54,11 +67,66 @@ type VerifyOptions struct {
 // An error means trouble with the rig. The verdict over what was played until
 // then comes with it.
 func Verify(ctx context.Context, inc *Incident, o VerifyOptions) (Verdict, error) {
+	return NewCampaign(inc, o).all(ctx)
+}
+
+// Resume goes on with a run that ended early, in the folder that the options
+// name: what was played and told is not played again. Arms, repeat and seed are
+// those of the run. It is refused where the incident has changed since, with
+// [ErrOtherIncident].
+func Resume(ctx context.Context, inc *Incident, o VerifyOptions) (Verdict, error) {
+	run, err := ReadRun(o.Dir)
+	if err != nil {
+		return Verdict{}, err
+	}
+	if len(run.Matrix.Plays) == 0 {
+		return Verdict{}, fmt.Errorf("%s: %w of several plays that could be gone on with", o.Dir, ErrNoRecord)
+	}
+	if err := inc.sameAs(run.Records[0]); err != nil {
+		return Verdict{}, err
+	}
+	m := run.Matrix
+	m.Resumed = append(m.Resumed, Resumption{At: time.Now(), Tool: o.Tool, After: len(m.Plays)})
+	m.Trouble, m.Unfinished = "", true
+	o.Arms, o.Repeat, o.Seed = m.Arms, m.Repeat, m.Seed
 	c := NewCampaign(inc, o)
+	c.matrix, c.before, c.plays = m, m.Seconds, run.Plays
+	for n, name := range m.Plays {
+		c.judged[name] = run.Plays[n].Verdict
+	}
+	if o.Resumed != nil {
+		o.Resumed(m)
+	}
+	return c.all(ctx)
+}
+
+// ErrOtherIncident says that a run was of another incident, or of one that has
+// been changed since.
+var ErrOtherIncident = errors.New("the run is of another incident")
+
+// sameAs compares the files of an incident with those that a play was made of.
+func (i *Incident) sameAs(r *Record) error {
+	if r.Plan.Incident != i.Name {
+		return fmt.Errorf("%s: %w: %s, not %s", r.Dir, ErrOtherIncident, r.Plan.Incident, i.Name)
+	}
+	for name, content := range i.files {
+		saved, err := os.ReadFile(filepath.Join(r.Dir, incidentFolder, filepath.FromSlash(name)))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err != nil || !bytes.Equal(saved, content) {
+			return fmt.Errorf("%s: %w: %s has changed since; play it anew", r.Dir, ErrOtherIncident, name)
+		}
+	}
+	return nil
+}
+
+// all plays what was asked for and not played yet.
+func (c *Campaign) all(ctx context.Context) (Verdict, error) {
 	var trouble error
 rounds:
-	for round := range o.Repeat {
-		for _, arm := range o.Arms {
+	for round := range c.o.Repeat {
+		for _, arm := range c.o.Arms {
 			if _, trouble = c.Play(ctx, arm, round); trouble != nil {
 				break rounds
 			}
@@ -78,20 +146,27 @@ type Campaign struct {
 	o      VerifyOptions
 	matrix Matrix
 	plays  []Judged
-	images map[string]bool // that were got
+	judged map[string]PlayVerdict // by folder
+	images map[string]bool        // that were got
+	began  time.Time
+	before float64 // seconds of the run before it was resumed
+	// gettingImages is the part of the time since it began that is no play's.
+	gettingImages time.Duration
 }
 
 // NewCampaign starts a run. Nothing is played yet.
 func NewCampaign(inc *Incident, o VerifyOptions) *Campaign {
-	return &Campaign{inc: inc, o: o, matrix: Matrix{
-		Incident: inc.Name, Arms: o.Arms, Repeat: o.Repeat, Seed: o.Seed, Started: time.Now(), Command: o.Command,
+	now := time.Now()
+	return &Campaign{inc: inc, o: o, began: now, matrix: Matrix{
+		Incident: inc.Name, Arms: o.Arms, Repeat: o.Repeat, Seed: o.Seed, Started: now, Command: o.Command,
 		Unfinished: true,
-	}, images: map[string]bool{}}
+	}, judged: map[string]PlayVerdict{}, images: map[string]bool{}}
 }
 
 // Play plays one arm in one round, counted from zero. An unknown play is played
-// again, up to two times; all plays are part of the verdict, and the last one
-// is returned.
+// again, up to two times, and so is one whose faults could not be armed; all
+// plays are part of the verdict, and the last one is returned. What was played
+// before a resumption is not played again.
 func (c *Campaign) Play(ctx context.Context, arm string, round int) (PlayVerdict, error) {
 	n := max(0, slices.Index(c.o.Arms, arm))
 	var last PlayVerdict
@@ -102,6 +177,12 @@ func (c *Campaign) Play(ctx context.Context, arm string, round int) (PlayVerdict
 		name := fmt.Sprintf("%s-%d", arm, round+1)
 		if attempt > 0 {
 			name = fmt.Sprintf("%s-again-%d", name, attempt)
+		}
+		if before, ok := c.judged[name]; ok {
+			if last = before; last.Outcome != Unknown {
+				return last, nil
+			}
+			continue
 		}
 		plan, err := c.inc.Plan(arm, c.o.Seed+uint64(round*len(c.o.Arms)+n)+uint64(attempt)<<32)
 		if err != nil {
@@ -120,12 +201,16 @@ func (c *Campaign) Play(ctx context.Context, arm string, round int) (PlayVerdict
 		}
 		last = JudgePlay(record)
 		c.plays = append(c.plays, Judged{plan, last})
+		c.judged[name] = last
 		c.matrix.Plays = append(c.matrix.Plays, name)
 		if c.o.Played != nil {
 			c.o.Played(plan, last)
 		}
 		// The matrix as far as it came: a tool that dies leaves a run that can be judged.
-		c.matrix.clock()
+		c.clock()
+		if attempt < retries && errors.Is(err, ErrUnarmed) {
+			err = nil // on a busy machine it may have been chance
+		}
 		if err := errors.Join(err, WriteJSON(filepath.Join(dir, VerdictFile), last), c.matrix.write(c.o.Dir)); err != nil {
 			return last, err
 		}
@@ -161,18 +246,21 @@ func (c *Campaign) setUp(ctx context.Context, plan *Plan) {
 			c.images[image] = true
 		}
 	}
+	c.gettingImages += time.Since(began)
 	c.matrix.SetUp += time.Since(began).Seconds()
 }
 
 // End judges all plays together and saves the verdict beside them.
 func (c *Campaign) End() (Verdict, error) {
-	c.matrix.clock()
+	c.clock()
 	c.matrix.Unfinished = false
 	v := c.matrix.judge(c.plays, c.o.Dir)
 	return v, errors.Join(c.matrix.write(c.o.Dir), WriteJSON(filepath.Join(c.o.Dir, VerdictFile), v))
 }
 
-func (m *Matrix) clock() { m.Seconds = time.Since(m.Started).Seconds() - m.SetUp }
+func (c *Campaign) clock() {
+	c.matrix.Seconds = c.before + (time.Since(c.began) - c.gettingImages).Seconds()
+}
 
 func (m Matrix) write(dir string) error { return WriteJSON(filepath.Join(dir, matrixFile), m) }
 
