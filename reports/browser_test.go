@@ -179,7 +179,7 @@ var faults = map[string]string{
 	"elements that scripts or logs brought in": `document.querySelectorAll("script, iframe, object, embed, img, link:not([rel=icon])").length`,
 	"attributes that run scripts":              `[...document.querySelectorAll("*")].filter(e => [...e.attributes].some(a => a.name.startsWith("on"))).length`,
 	"links that run scripts":                   `[...document.querySelectorAll("a")].filter(a => !["http:", "https:", "file:"].includes(a.protocol)).length`,
-	"charts without a name":                    `[...document.querySelectorAll("svg[role=img]")].filter(s => !s.getAttribute("aria-labelledby").split(" ").every(id => document.getElementById(id)?.textContent)).length`,
+	"charts without a name":                    `[...document.querySelectorAll("svg[role=img]")].filter(s => !s.getAttribute("aria-label") && !(s.getAttribute("aria-labelledby") ?? "").split(" ").every(id => document.getElementById(id)?.textContent)).length`,
 	"IDs used twice":                           `[...document.querySelectorAll("[id]")].length - new Set([...document.querySelectorAll("[id]")].map(e => e.id)).size`,
 	"tables without a caption":                 `document.querySelectorAll("table:not(:has(> caption))").length`,
 	"column heads without a scope":             `document.querySelectorAll("th:not([scope])").length`,
