@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"sync"
@@ -105,7 +106,7 @@ func (p *progress) event(e replays.Event) {
 		}
 	case replays.EventFault:
 		if p.total == 1 && (e.Step == "in-effect" || e.Step == "gone") || e.Step == "failed" {
-			p.line("%s  fault %s: %s %s", at, e.Fault, strings.ReplaceAll(e.Step, "-", " "), e.Detail)
+			p.line("%s", strings.TrimRight(fmt.Sprintf("%s  fault %s: %s %s", at, e.Fault, strings.ReplaceAll(e.Step, "-", " "), e.Detail), " "))
 		}
 	case replays.EventNodeDead:
 		p.line("%s  node %s is dead: %s", at, e.Node, e.Detail)
@@ -153,8 +154,13 @@ func (p *progress) draw(store *samples.Store, now time.Time) {
 	}
 	var parts []string
 	for _, c := range curves {
-		if len(c.Points) > 0 {
-			parts = append(parts, fmt.Sprintf("%s %3.0f%%", c.Labels["op"], 100*c.Points[len(c.Points)-1].Value))
+		if len(c.Points) == 0 {
+			continue
+		}
+		// Nothing asked for gives no share. Answers to what was asked for earlier
+		// can be more than all of what is asked for now.
+		if share := c.Points[len(c.Points)-1].Value; !math.IsNaN(share) {
+			parts = append(parts, fmt.Sprintf("%s %3.0f%%", c.Labels["op"], 100*min(share, 1)))
 		}
 	}
 	p.clear()

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -98,8 +100,16 @@ type printer struct {
 	err error
 }
 
+// line writes a line. What came out of a file has no say over the terminal.
 func (p *printer) line(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
+	if p.err != nil {
+		return
 	}
+	text := strings.Map(func(r rune) rune {
+		if r != '\n' && !unicode.IsPrint(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, fmt.Sprintf(format, args...))
+	_, p.err = io.WriteString(p.w, text+"\n")
 }

@@ -55,7 +55,8 @@ func Find(name string) (*Incident, error) {
 	if _, err := fs.Stat(library, path.Join(name, FileName)); err == nil {
 		return Load(namedFS{library, "replays"}, name)
 	}
-	if _, err := os.Stat(filepath.Join(name, FileName)); err == nil {
+	// Lstat: a link that leads nowhere is told as such, not as an unknown incident.
+	if _, err := os.Lstat(filepath.Join(name, FileName)); err == nil {
 		return Load(namedFS{os.DirFS(name), name}, ".")
 	}
 	return nil, &UnknownIncidentError{name, LibraryNames()}
@@ -67,6 +68,9 @@ type namedFS struct {
 	fs.FS
 	root string
 }
+
+// Stat looks at a file without opening it: a pipe would be waited for.
+func (n namedFS) Stat(name string) (fs.FileInfo, error) { return fs.Stat(n.FS, name) }
 
 func displayPath(fsys fs.FS, file string) string {
 	if n, ok := fsys.(namedFS); ok {

@@ -2,6 +2,7 @@ package replays
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -28,7 +29,10 @@ const FileName = "incident.yaml"
 // the library.
 func Load(fsys fs.FS, dir string) (*Incident, error) {
 	file := path.Join(dir, FileName)
-	src, err := fs.ReadFile(fsys, file)
+	src, err := topologies.ReadText(fsys, file, displayPath(fsys, file))
+	if bad := (*topologies.FileError)(nil); errors.As(err, &bad) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read incident: %w", err)
 	}
@@ -126,6 +130,10 @@ func (l *loader) names() error {
 	return nil
 }
 
+// maxTopologyFile bounds a file of a topology's folder: all of them go into every
+// record.
+const maxTopologyFile = 4 << 20
+
 // topology loads the topology as the incident starts from it and keeps its
 // files for the record.
 func (l *loader) topology() error {
@@ -135,6 +143,15 @@ func (l *loader) topology() error {
 	}
 	err = fs.WalkDir(fsys, dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
+			return err
+		}
+		// What a link leads to is what counts: a pipe would be waited for.
+		info, err := fs.Stat(fsys, p)
+		if err == nil && (!info.Mode().IsRegular() || info.Size() > maxTopologyFile) {
+			err = topologies.NewFileError(displayPath(fsys, p), nil, 0, 0,
+				fmt.Sprintf("this is no regular file of at most %d MiB", maxTopologyFile>>20), "a topology's folder holds what its nodes are configured with, and nothing else")
+		}
+		if err != nil {
 			return err
 		}
 		content, err := fs.ReadFile(fsys, p)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"reflect"
 	"runtime"
@@ -176,7 +175,10 @@ func (l *loader) alerts() error {
 		return l.fail("alerts name no rule file", "write rules: alerts.yaml", "alerts")
 	}
 	file := path.Join(l.dir, a.Rules)
-	src, err := fs.ReadFile(l.fsys, file)
+	src, err := topologies.ReadText(l.fsys, file, displayPath(l.fsys, file))
+	if bad := (*topologies.FileError)(nil); errors.As(err, &bad) {
+		return err
+	}
 	if err != nil {
 		return l.fail(fmt.Sprintf("alert rules cannot be read: %v", err), "name a Prometheus rule file beside this one", "alerts", "rules")
 	}

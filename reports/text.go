@@ -70,6 +70,9 @@ func Summary(w io.Writer, v replays.Verdict, colour bool) error {
 	if len(v.Arms) == 0 {
 		b.WriteString("no arm was played\n")
 	}
+	if len(v.Arms) == 1 {
+		writeSeen(&b, v.Arms[0].Findings, paint(bold, "What was seen"))
+	}
 	if len(v.Reasons) > 0 {
 		fmt.Fprintf(&b, "\n%s\n", paint(bold, "Why it is not a pass"))
 		for _, r := range v.Reasons {
@@ -92,6 +95,45 @@ func Summary(w io.Writer, v replays.Verdict, colour bool) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeSeen tells what became of the system in the one arm that was played: the
+// symptoms that were seen and the objectives that were missed, whatever the arm
+// should show.
+func writeSeen(b *strings.Builder, fs []replays.Finding, title string) {
+	var symptoms, seen, objectives, missed int
+	var lines []string
+	for _, f := range fs {
+		if f.Held == nil || f.Check == outageCheck {
+			continue
+		}
+		what := ""
+		switch f.Kind {
+		case replays.KindSymptom:
+			symptoms++
+			if *f.Held {
+				seen++
+				what = "symptom"
+			}
+		case replays.KindObjective:
+			objectives++
+			if !*f.Held {
+				missed++
+				what = "missed"
+			}
+		}
+		if what != "" {
+			lines = append(lines, fmt.Sprintf("  %-7s  %s (%s): %s %s  %s", what, printable(f.Check), printable(f.Phase), printable(number(f.Got)), printable(relation(f)), printable(f.Says)))
+		}
+	}
+	if symptoms+objectives == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%s: %d of %s, %d of %s phase by phase\n", title,
+		seen, plural(symptoms, "symptom", "symptoms"), missed, plural(objectives, "objective missed", "objectives missed"))
+	for _, line := range lines {
+		b.WriteString(line + "\n")
+	}
 }
 
 func outcomeText(o replays.Outcome) string {

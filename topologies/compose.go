@@ -100,13 +100,16 @@ func readDocuments(fsys fs.FS, dir string, overlays []string) (documents, error)
 	}
 	docs := make(documents, 0, len(files))
 	for i, file := range files {
-		src, err := fs.ReadFile(fsys, file)
+		src, err := ReadText(fsys, file, file)
 		if i > 0 && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid)) {
 			known, err := Overlays(fsys, dir)
 			if err != nil {
 				return nil, err
 			}
 			return nil, &UnknownOverlayError{Dir: dir, Overlay: overlays[i-1], Known: known}
+		}
+		if placed := (*FileError)(nil); errors.As(err, &placed) {
+			return nil, err
 		}
 		if err != nil {
 			return nil, fmt.Errorf("topology %s: %w", dir, err)

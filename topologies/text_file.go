@@ -1,0 +1,86 @@
+package topologies
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"unicode/utf8"
+)
+
+// Bounds of a file that a person writes. The largest of the library has 25 kB;
+// what is far beyond is no such file, and the parsers behind would take minutes
+// or all memory for some of what it could hold.
+const (
+	maxText    = 256 << 10 // bytes
+	maxNesting = 500       // brackets that are open at one place
+)
+
+// ReadText reads a file that a person writes: an incident, a compose file, an
+// overlay, alert rules. What is no file, too large or no text is refused with a
+// [*FileError]; display is the name that the error gives it.
+func ReadText(fsys fs.FS, name, display string) ([]byte, error) {
+	info, err := fs.Stat(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	refuse := func(problem, hint string) ([]byte, error) {
+		return nil, NewFileError(display, nil, 0, 0, problem, hint)
+	}
+	// Before it is opened: a pipe would be waited for.
+	if !info.Mode().IsRegular() {
+		return refuse("this is no regular file", "put the file itself there, not a folder, a pipe or a device")
+	}
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	src, err := io.ReadAll(io.LimitReader(f, maxText+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(src) > maxText {
+		return refuse(fmt.Sprintf("this file has more than %d KiB", maxText>>10), "keep to what is played; data that nodes need goes into files of their own, under configs")
+	}
+	return src, checkText(display, src)
+}
+
+// checkText refuses what is no plain UTF-8 text, or opens brackets without end.
+func checkText(display string, src []byte) error {
+	if bytes.HasPrefix(src, []byte("\xef\xbb\xbf")) {
+		return NewFileError(display, shown(src), 1, 1, "the file begins with a byte order mark", "save it as UTF-8 without BOM")
+	}
+	line, column, open := 1, 1, 0
+	for rest := src; len(rest) > 0; {
+		r, size := utf8.DecodeRune(rest)
+		rest = rest[size:]
+		switch {
+		case r == utf8.RuneError && size == 1:
+			return NewFileError(display, shown(src), line, column, "this is not UTF-8 text", "save the file as UTF-8")
+		case r < ' ' && r != '\n' && r != '\r' && r != '\t', r == 0x7f:
+			return NewFileError(display, shown(src), line, column, fmt.Sprintf("a control character (%U) is no text", r), "take it out, or save the file as UTF-8")
+		case r == '[' || r == '{' || r == '(':
+			open++
+		case (r == ']' || r == '}' || r == ')') && open > 0:
+			open--
+		}
+		if open > maxNesting {
+			return NewFileError(display, nil, line, column, fmt.Sprintf("more than %d brackets are open here", maxNesting), "close them")
+		}
+		if column++; r == '\n' {
+			line, column = line+1, 1
+		}
+	}
+	return nil
+}
+
+// shown is the text as a terminal may have it.
+func shown(src []byte) []byte {
+	return bytes.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
+			return utf8.RuneError
+		}
+		return r
+	}, src)
+}
