@@ -156,7 +156,7 @@ func (s *System) request(node *Node, image string) testcontainers.ContainerReque
 		Tmpfs:      map[string]string{},
 	}
 	for _, tmpfs := range node.Tmpfs {
-		path, options, _ := strings.Cut(tmpfs, ":")
+		path, options := tmpfsMount(tmpfs, node.User)
 		request.Tmpfs[path] = options
 	}
 	request.ConfigModifier = func(c *container.Config) {
@@ -167,6 +167,25 @@ func (s *System) request(node *Node, image string) testcontainers.ContainerReque
 		c.Healthcheck = &container.HealthConfig{Test: []string{"NONE"}}
 	}
 	return request
+}
+
+// tmpfsMount gives a tmpfs to the user that the node runs as, unless its options
+// say otherwise. By its mode alone a program without rights could write in its
+// first life only: the engine leaves the folder below the mount behind with mode
+// 0755, and puts that mode on the mount when it starts the container again.
+func tmpfsMount(tmpfs, user string) (path, options string) {
+	path, options, _ = strings.Cut(tmpfs, ":")
+	has := func(option string) bool {
+		return strings.HasPrefix(options, option) || strings.Contains(options, ","+option)
+	}
+	uid, gid, grouped := strings.Cut(user, ":")
+	if _, err := strconv.ParseUint(uid, 10, 32); err == nil && !has("uid=") {
+		options += ",uid=" + uid
+	}
+	if _, err := strconv.ParseUint(gid, 10, 32); grouped && err == nil && !has("gid=") {
+		options += ",gid=" + gid
+	}
+	return path, strings.TrimPrefix(options, ",")
 }
 
 // limits says what a node's container may do and what it shares with the machine.
@@ -184,6 +203,10 @@ func (s *System) limits(node *Node) func(*container.HostConfig) {
 		if node.CPUs > 0 {
 			h.CPUPeriod, h.CPUQuota = cpuPeriod.Microseconds(), cpuQuota(node.CPUs)
 		}
+		if node.Restart != "" {
+			h.RestartPolicy = container.RestartPolicy{Name: container.RestartPolicyMode(node.Restart)}
+		}
+		h.OomScoreAdj = node.OOMScoreAdj
 		if node.NoFile > 0 {
 			h.Ulimits = []*units.Ulimit{{Name: "nofile", Soft: node.NoFile, Hard: node.NoFile}}
 		}

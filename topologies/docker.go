@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,9 +32,13 @@ type Engine struct {
 	StorageDriver   string `json:"storage_driver"`
 	CgroupDriver    string `json:"cgroup_driver"`
 	CgroupVersion   string `json:"cgroup_version"`
+	Rootless        bool   `json:"rootless,omitempty"`
 	CPUs            int    `json:"cpus"`
 	MemoryBytes     int64  `json:"memory_bytes"`
 }
+
+// unified says that the engine uses cgroup version 2.
+func (e Engine) unified() bool { return e.CgroupVersion == "2" }
 
 // Preflight asks the engine who it is. It starts nothing. The error wraps
 // [ErrNoEngine] when none answers.
@@ -61,6 +66,7 @@ func describeEngine(ctx context.Context, docker *client.Client) (Engine, error) 
 		StorageDriver:   info.Driver,
 		CgroupDriver:    info.CgroupDriver,
 		CgroupVersion:   info.CgroupVersion,
+		Rootless:        slices.Contains(info.SecurityOptions, "name=rootless"),
 		CPUs:            info.NCPU,
 		MemoryBytes:     info.MemTotal,
 	}, nil

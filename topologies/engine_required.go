@@ -27,3 +27,14 @@ func RequireEngine(tb TB) {
 		tb.Skip("this test needs a container engine:", err)
 	}
 }
+
+// RequireHosts ends a test that needs hosts where they cannot be made. That is a
+// skip even with CI=true: most CI machines have engines that manage cgroups by
+// systemd.
+func RequireHosts(tb TB) {
+	tb.Helper()
+	RequireEngine(tb)
+	if err := CheckHosts(context.Background()); err != nil {
+		tb.Skip("this test needs hosts:", err)
+	}
+}

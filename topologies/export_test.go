@@ -1,6 +1,9 @@
 package topologies
 
-import "time"
+import (
+	"net/netip"
+	"time"
+)
 
 // What only tests see of the inside of this package.
 var (
@@ -10,11 +13,29 @@ var (
 	OwnerDead        = ownerDead
 	HostCgroup       = hostCgroup
 	MergedPath       = mergedPath
+	NoHost           = noHost
 	PackageVersion   = packageVersion
 	RunFolder        = runFolder
 	SubnetPool       = subnetPool
 	WriteDebianLayer = writeDebianLayer
 )
+
+// HoldsHosts asks whether an engine can hold hosts.
+func HoldsHosts(e Engine) error { return holdsHosts(e) }
+
+// CreateHost makes a host below another root than the kernel's.
+func CreateHost(root, name string, host Host, unified bool) error {
+	return createHost(root, name, host, unified)
+}
+
+// NewHostInstance is a host below another root than the kernel's.
+func NewHostInstance(root, name string, host Host, unified bool, nodes ...*Node) *HostInstance {
+	h := &HostInstance{host: host, files: hostFiles(root, name, unified)}
+	for _, n := range nodes {
+		h.nodes = append(h.nodes, &Instance{node: n, address: netip.MustParseAddr("127.0.0.1")})
+	}
+	return h
+}
 
 // SetReadyWithin gives nodes less time than people have patience for.
 func SetReadyWithin(d time.Duration) (restore func()) {

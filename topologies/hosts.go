@@ -7,9 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
-	"strings"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A host is a parent cgroup that is limited before any container joins it: the
@@ -33,6 +36,52 @@ const cpuWeight = 8
 // keeps run "a" from matching the hosts of run "a-b".
 func hostCgroup(run, host string) string { return "/relapse-" + run + "@" + host }
 
+// ErrNoHosts says that no host can be made: the engine or the user lacks what a
+// parent cgroup needs. It is trouble of the rig and says nothing about any
+// system.
+var ErrNoHosts = errors.New("hosts cannot be made here")
+
+// CheckHosts says whether a topology with hosts could be started here; the error
+// wraps [ErrNoHosts] where it could not, and says what to change. It makes
+// nothing.
+func CheckHosts(ctx context.Context) error {
+	engine, err := Preflight(ctx)
+	if err != nil {
+		return err
+	}
+	if err := holdsHosts(engine); err != nil {
+		return err
+	}
+	folder := hostFiles(cgroupRoot, "", engine.unified()).memory
+	if err := unix.Access(folder, unix.W_OK); err != nil {
+		return noHost(&fs.PathError{Op: "write to", Path: folder, Err: err})
+	}
+	return nil
+}
+
+// holdsHosts says why an engine cannot put containers into parents that we make.
+func holdsHosts(engine Engine) error {
+	switch {
+	case engine.Rootless:
+		return fmt.Errorf("%w: the engine runs without root and cannot join a cgroup outside its own part; use one that runs as root", ErrNoHosts)
+	case engine.CgroupDriver != "cgroupfs":
+		return fmt.Errorf("%w: the engine manages cgroups by %s, hosts need cgroupfs; set native.cgroupdriver=cgroupfs in the engine's exec-opts",
+			ErrNoHosts, engine.CgroupDriver)
+	}
+	return nil
+}
+
+// noHost says what is behind an error of the kernel.
+func noHost(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w: %w; making a parent cgroup needs root", ErrNoHosts, err)
+	case errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("%w: %w; run the tool where the machine's %s can be written to", ErrNoHosts, err, cgroupRoot)
+	}
+	return fmt.Errorf("%w: %w", ErrNoHosts, err)
+}
+
 // createHosts makes and limits the topology's hosts and reads the limits back.
 // The weight of the nodes that are on no host is given where that is possible
 // and asked for by nobody: [System.CPUWeight] says what came of it.
@@ -41,23 +90,19 @@ func (s *System) createHosts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	unified := engine.CgroupVersion == "2"
-	if engine.CgroupDriver != "cgroupfs" {
+	if err := holdsHosts(engine); err != nil {
 		if len(s.topology.Hosts) == 0 {
 			return nil
 		}
-		return fmt.Errorf("host %s: the engine manages cgroups by %s, hosts need cgroupfs; set native.cgroupdriver=cgroupfs in the engine's exec-opts",
-			s.topology.Hosts[0].Name, engine.CgroupDriver)
+		return fmt.Errorf("host %s: %w", s.topology.Hosts[0].Name, err)
 	}
-	if err := createHost(hostCgroup(s.options.Run, ""), Host{}, unified); err == nil {
+	s.unified = engine.unified()
+	if err := createHost(cgroupRoot, hostCgroup(s.options.Run, ""), Host{}, s.unified); err == nil {
 		s.cgroupParent = hostCgroup(s.options.Run, "")
 	}
 	for _, host := range s.topology.Hosts {
-		if err := createHost(hostCgroup(s.options.Run, host.Name), host, unified); err != nil {
-			if errors.Is(err, fs.ErrPermission) {
-				err = fmt.Errorf("%w; making a parent cgroup needs root", err)
-			}
-			return fmt.Errorf("host %s: %w", host.Name, err)
+		if err := createHost(cgroupRoot, hostCgroup(s.options.Run, host.Name), host, s.unified); err != nil {
+			return fmt.Errorf("host %s: %w", host.Name, noHost(err))
 		}
 	}
 	return nil
@@ -72,61 +117,41 @@ func (s *System) CPUWeight() int {
 	return cpuWeight
 }
 
-func createHost(name string, host Host, unified bool) error {
-	type setting struct{ controller, file, value string }
-	quota := strconv.FormatInt(int64(host.CPUs*float64(hostPeriod.Microseconds())), 10)
-	period := strconv.FormatInt(hostPeriod.Microseconds(), 10)
-	memory := strconv.FormatInt(host.Memory, 10)
-	var settings []setting
-	switch {
-	case unified:
-		if err := os.WriteFile(filepath.Join(cgroupRoot, "cgroup.subtree_control"), []byte("+cpu +memory"), 0o644); err != nil {
-			return err
-		}
-		settings = append(settings, setting{"", "cpu.weight", strconv.Itoa(100 * cpuWeight)})
-		if host.CPUs > 0 {
-			settings = append(settings, setting{"", "cpu.max", quota + " " + period})
-		}
-		if host.Memory > 0 {
-			settings = append(settings, setting{"", "memory.max", memory})
-		}
-	default:
-		settings = append(settings, setting{"cpu", "cpu.shares", strconv.Itoa(1024 * cpuWeight)})
-		if host.CPUs > 0 {
-			settings = append(settings, setting{"cpu", "cpu.cfs_period_us", period}, setting{"cpu", "cpu.cfs_quota_us", quota})
-		}
-		if host.Memory > 0 {
-			settings = append(settings, setting{"memory", "memory.limit_in_bytes", memory})
-		}
+// hostFiles are the folders of a parent below the root of the hierarchies.
+func hostFiles(root, name string, unified bool) *cgroupFiles {
+	if unified {
+		folder := filepath.Join(root, name)
+		return &cgroupFiles{unified: true, cpu: folder, cpuacct: folder, memory: folder}
 	}
-	for _, set := range settings {
-		folder := filepath.Join(cgroupRoot, set.controller, name)
-		if err := os.Mkdir(folder, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-		path := filepath.Join(folder, set.file)
-		if err := os.WriteFile(path, []byte(set.value), 0o644); err != nil {
-			return fmt.Errorf("set %s to %s: %w", path, set.value, err)
-		}
-		got, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		if !sameLimit(strings.TrimSpace(string(got)), set.value) {
-			return fmt.Errorf("%s is %s after it was set to %s", path, strings.TrimSpace(string(got)), set.value)
-		}
+	return &cgroupFiles{
+		cpu:     filepath.Join(root, "cpu", name),
+		cpuacct: filepath.Join(root, "cpuacct", name),
+		memory:  filepath.Join(root, "memory", name),
 	}
-	return nil
 }
 
-// sameLimit allows for the kernel's rounding of memory down to whole pages.
-func sameLimit(got, want string) bool {
-	if got == want {
-		return true
+func createHost(root, name string, host Host, unified bool) error {
+	files := hostFiles(root, name, unified)
+	weight := setting{path: filepath.Join(files.cpu, "cpu.shares"), value: strconv.Itoa(1024 * cpuWeight)}
+	if unified {
+		if err := os.WriteFile(filepath.Join(root, "cgroup.subtree_control"), []byte("+cpu +memory"), 0o644); err != nil {
+			return err
+		}
+		weight = setting{path: filepath.Join(files.cpu, "cpu.weight"), value: strconv.Itoa(100 * cpuWeight)}
 	}
-	g, errGot := strconv.ParseInt(got, 10, 64)
-	w, errWant := strconv.ParseInt(want, 10, 64)
-	return errGot == nil && errWant == nil && g <= w && w-g < int64(os.Getpagesize())
+	settings := []setting{weight}
+	if host.CPUs > 0 {
+		settings = append(settings, files.cpuSettings(host.CPUs)...)
+	}
+	if host.Memory > 0 {
+		settings = slices.Concat(settings, files.memorySettings(host.Memory), files.swapSettings())
+	}
+	for _, set := range settings {
+		if err := os.Mkdir(filepath.Dir(set.path), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return apply(settings)
 }
 
 // removeHosts removes the parents of a run from every hierarchy: the engine

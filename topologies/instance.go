@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/netip"
 	"strconv"
@@ -33,21 +34,31 @@ type Instance struct {
 
 	mu     sync.Mutex
 	cgroup *cgroupFiles // nil until looked up, see Usage
+	killed time.Time    // start of the process that Kill or Stop ended last
 }
 
 // State is what the engine knows of a container.
-//
-// OOMKilled is not to be trusted where nodes share a host: on cgroup v1 the
-// kernel tells every container of a parent that reached its limit, and the
-// engine sets the flag on all. The victim is the one with exit code 137.
 type State struct {
-	Running   bool
-	Paused    bool
-	ExitCode  int
+	Running    bool
+	Paused     bool
+	Restarting bool // it died, and the engine is about to start it again
+	// Restarts is how often the engine started it again by its restart policy. It
+	// counts from 0 again once somebody else has started it.
+	Restarts int
+	ExitCode int
+	// OOMKilled says that the kernel killed a process of this node for memory
+	// since it was started last. The engine's own word is not enough: on cgroup
+	// version 1 it sets its flag on every container of a host that reached its
+	// limit. Of a node that runs, the kernel's counter for the node decides; of one
+	// that is dead, the exit code of a SIGKILL that did not come from here. It is
+	// false where none of this can be seen, and says nothing of lives before.
 	OOMKilled bool
 	StartedAt time.Time
 	Pid       int
 }
+
+// exitKilled is the exit code of a process that a SIGKILL ended.
+const exitKilled = 137
 
 // Name is the node's name.
 func (i *Instance) Name() string { return i.node.Name }
@@ -58,8 +69,29 @@ func (i *Instance) Node() *Node { return i.node }
 // Address is the container's own address; no link is on the way to it.
 func (i *Instance) Address() netip.Addr { return i.address }
 
-// State asks the engine.
+// State asks the engine, and the kernel where the engine knows too little.
 func (i *Instance) State(ctx context.Context) (State, error) {
+	state, err := i.inspect(ctx)
+	if err != nil || !state.OOMKilled {
+		return state, err
+	}
+	i.mu.Lock()
+	ours := state.StartedAt.Equal(i.killed)
+	i.mu.Unlock()
+	if !state.Running {
+		state.OOMKilled = state.ExitCode == exitKilled && !ours
+		return state, nil
+	}
+	state.OOMKilled = false
+	if files, err := i.cgroupFiles(ctx); err == nil && files != nil {
+		kills, err := files.oomKills()
+		state.OOMKilled = err == nil && kills > 0
+	}
+	return state, nil
+}
+
+// inspect gives the state in the engine's own words.
+func (i *Instance) inspect(ctx context.Context) (State, error) {
 	result, err := i.docker.ContainerInspect(ctx, i.id, client.ContainerInspectOptions{})
 	if err != nil {
 		return State{}, i.errorf("inspect", err)
@@ -69,11 +101,14 @@ func (i *Instance) State(ctx context.Context) (State, error) {
 		return State{}, i.errorf("inspect", errors.New("the engine gave no state"))
 	}
 	state := State{
-		Running:   s.Running,
-		Paused:    s.Paused,
-		ExitCode:  s.ExitCode,
-		OOMKilled: s.OOMKilled,
-		Pid:       s.Pid,
+		// The engine calls a container that it is about to start again running.
+		Running:    s.Running && !s.Restarting,
+		Paused:     s.Paused,
+		Restarting: s.Restarting,
+		Restarts:   result.Container.RestartCount,
+		ExitCode:   s.ExitCode,
+		OOMKilled:  s.OOMKilled,
+		Pid:        s.Pid,
 	}
 	if state.StartedAt, err = time.Parse(time.RFC3339Nano, s.StartedAt); err != nil {
 		return State{}, i.errorf("inspect", err)
@@ -108,20 +143,32 @@ func (i *Instance) Resume(ctx context.Context) error {
 }
 
 // Kill ends the node with SIGKILL, paused or not, and returns once it is dead.
-// It stays dead until [Instance.Start].
+// It stays dead until [Instance.Start], whatever its restart policy says.
 func (i *Instance) Kill(ctx context.Context) error {
 	state, err := i.State(ctx)
-	if err != nil || !state.Running {
+	if err != nil || !state.Running && !state.Restarting {
 		return err
 	}
+	i.noteKilled(state)
 	if _, err := i.docker.ContainerKill(ctx, i.id, client.ContainerKillOptions{Signal: "SIGKILL"}); err != nil {
 		// It may have died by itself in between.
-		if state, again := i.State(ctx); again != nil || state.Running {
+		if state, again := i.State(ctx); again != nil || state.Running || state.Restarting {
 			return i.errorf("kill", err)
 		}
 		return nil
 	}
 	return i.awaitDead(ctx, "kill")
+}
+
+// noteKilled keeps a death of our making from being taken for one of the
+// kernel's.
+func (i *Instance) noteKilled(state State) {
+	if !state.Running {
+		return
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.killed = state.StartedAt
 }
 
 func (i *Instance) awaitDead(ctx context.Context, doing string) error {
@@ -140,7 +187,7 @@ func (i *Instance) awaitDead(ctx context.Context, doing string) error {
 
 // Start starts a node that is dead, at its old address, and returns once its
 // process runs; whether it answers yet is for [Instance.Probe] to tell. A node
-// that runs is left as it is.
+// that runs is left as it is, and so is one that the engine is about to start.
 func (i *Instance) Start(ctx context.Context) error {
 	_, err := i.docker.ContainerStart(ctx, i.id, client.ContainerStartOptions{})
 	return i.errorf("start", err)
@@ -148,6 +195,9 @@ func (i *Instance) Start(ctx context.Context) error {
 
 // Stop asks the node to end, and kills it if it has not within its grace period.
 func (i *Instance) Stop(ctx context.Context) error {
+	if state, err := i.State(ctx); err == nil {
+		i.noteKilled(state)
+	}
 	seconds := int(i.node.StopGrace.Round(time.Second) / time.Second)
 	_, err := i.docker.ContainerStop(ctx, i.id, client.ContainerStopOptions{Timeout: &seconds})
 	return i.errorf("stop", err)
@@ -192,6 +242,57 @@ func (i *Instance) CPUs(ctx context.Context) (float64, error) {
 		return 0, nil
 	}
 	return float64(limits.CPUQuota) / float64(limits.CPUPeriod), nil
+}
+
+// SetMemory limits the node's memory, in bytes, and reads the limit back; 0 goes
+// back to what the compose file says. The engine takes no limit below 6 MiB. A
+// limit below what is in use makes the kernel take back what it can; for the
+// rest, cgroup version 2 kills and version 1 refuses the limit.
+func (i *Instance) SetMemory(ctx context.Context, bytes int64) error {
+	if bytes < 0 {
+		return i.errorf("limit memory", fmt.Errorf("%d bytes is negative", bytes))
+	}
+	if bytes == 0 {
+		bytes = i.node.Memory
+	}
+	doing := fmt.Sprintf("limit memory to %d bytes", bytes)
+	limit := bytes
+	if limit == 0 {
+		// The engine has no word for taking a limit away.
+		limit = noMemoryLimit
+	}
+	_, err := i.docker.ContainerUpdate(ctx, i.id, client.ContainerUpdateOptions{Resources: &container.Resources{
+		Memory: limit, MemorySwap: limit,
+	}})
+	if err != nil {
+		return i.errorf(doing, err)
+	}
+	got, err := i.Memory(ctx)
+	if err == nil && !sameLimit(strconv.FormatInt(got, 10), strconv.FormatInt(bytes, 10)) {
+		err = fmt.Errorf("it is %d afterwards", got)
+	}
+	return i.errorf(doing, err)
+}
+
+// Memory reads the limit back, in bytes, from the kernel where its files can be
+// seen, else from the engine. 0 means no limit.
+func (i *Instance) Memory(ctx context.Context) (int64, error) {
+	if files, err := i.cgroupFiles(ctx); err == nil && files != nil {
+		bytes, err := files.memoryLimit()
+		if !errors.Is(err, fs.ErrNotExist) {
+			return bytes, i.errorf("read its memory limit", err)
+		}
+		// It has just died: the engine keeps the limit for its next life.
+	}
+	result, err := i.docker.ContainerInspect(ctx, i.id, client.ContainerInspectOptions{})
+	if err != nil {
+		return 0, i.errorf("inspect", err)
+	}
+	bytes := result.Container.HostConfig.Resources.Memory
+	if bytes >= noMemoryLimit {
+		bytes = 0
+	}
+	return bytes, nil
 }
 
 // Logs writes what the node has printed so far, both streams, each line with

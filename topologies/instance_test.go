@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,6 +94,27 @@ func TestKillAndStart(t *testing.T) {
 	}
 	if state, err := store.State(ctx); err != nil || state.Running || state.ExitCode != 0 {
 		t.Errorf("state after Stop %+v, %v", state, err)
+	}
+}
+
+// A tmpfs on a folder that the image does not have is its user's in every life.
+func TestTmpfsOfASecondLife(t *testing.T) {
+	topology := pair()
+	topology.Nodes[1].Tmpfs = []string{"/scratch:size=1m", "/others:uid=1,mode=0700"}
+	system := start(t, topology, topologies.Options{})
+	store := instance(t, system, "store")
+	for life := range 2 {
+		for path, want := range map[string]string{"/scratch/new": "<nil>", "/others/new": "permission denied"} {
+			if got := get(t, store, "/write", "path", path); !strings.Contains(got, want) {
+				t.Errorf("life %d: writing to %s: %s, want %s", life+1, path, got, want)
+			}
+		}
+		if err := errors.Join(store.Kill(t.Context()), store.Start(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the node answers after its start", 5*time.Second, func() bool {
+			return answersWithin(t, store, 300*time.Millisecond)
+		})
 	}
 }
 

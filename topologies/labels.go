@@ -19,9 +19,10 @@ const (
 	labelMetricsGaps = "relapse.metrics.gaps"
 	labelTraffic     = "relapse.traffic"
 	labelProbe       = "relapse.probe"
+	labelAgent       = "relapse.agent"
 )
 
-var labelNames = []string{labelMetrics, labelMetricsPort, labelMetricsPath, labelMetricsGaps, labelTraffic, labelProbe}
+var labelNames = []string{labelMetrics, labelMetricsPort, labelMetricsPath, labelMetricsGaps, labelTraffic, labelProbe, labelAgent}
 
 // metricsKinds are the ways a node can be measured, each with the port and path
 // that its program documents as usual. A kind without a path does not speak HTTP.
@@ -66,6 +67,16 @@ func (b *builder) applyLabels(n *Node, labels types.Labels, at func(...string) [
 			n.Operations = append(n.Operations, op)
 		}
 		slices.Sort(n.Operations)
+	}
+	if text, ok := labels[labelAgent]; ok {
+		port, ok := parsePort(text)
+		switch {
+		case !ok:
+			return bad(labelAgent, fmt.Sprintf("%q is not a port", text), "the port at which the agent takes orders, 9092 unless told otherwise")
+		case n.Host == "":
+			return bad(labelAgent, "the node is on no host that it could be the agent of", "place it on one with cgroup_parent:")
+		}
+		n.Agent = port
 	}
 	return n.readProbe(labels, bad)
 }

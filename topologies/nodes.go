@@ -43,6 +43,9 @@ func (b *builder) topology() (*Topology, error) {
 	if err := b.checkOrder(t.Nodes); err != nil {
 		return nil, err
 	}
+	if err := b.checkAgents(t); err != nil {
+		return nil, err
+	}
 	if t.Links, err = b.links(t); err != nil {
 		return nil, err
 	}
@@ -81,6 +84,22 @@ func (b *builder) hosts() ([]Host, error) {
 	return hosts, nil
 }
 
+// checkAgents refuses a second agent of a host: nobody could say which one a
+// fault means.
+func (b *builder) checkAgents(t *Topology) error {
+	for i := range t.Nodes {
+		n := &t.Nodes[i]
+		if n.Agent == 0 {
+			continue
+		}
+		if first, _ := t.Agent(n.Host); first != n {
+			return b.docs.failKey([]string{"services", n.Name, "labels", labelAgent},
+				fmt.Sprintf("host %s has an agent already: %s", n.Host, first.Name), "keep one of the two")
+		}
+	}
+	return nil
+}
+
 func (b *builder) node(s types.ServiceConfig, hosts []Host) (Node, error) {
 	at := func(p ...string) []string { return append([]string{"services", s.Name}, p...) }
 	none := Node{}
@@ -100,6 +119,10 @@ func (b *builder) node(s types.ServiceConfig, hosts []Host) (Node, error) {
 		User: s.User, WorkingDir: s.WorkingDir, Host: s.CgroupParent,
 		Memory: int64(s.MemLimit), ReadOnly: s.ReadOnly,
 		CapAdd: capabilities(s.CapAdd), Tmpfs: s.Tmpfs,
+		OOMScoreAdj: int(s.OomScoreAdj),
+	}
+	if s.Restart != types.RestartPolicyNo {
+		n.Restart = s.Restart
 	}
 	// compose-go keeps cores in 32 bits; their shortest text is what was written.
 	var err error

@@ -1,14 +1,10 @@
 package topologies
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"time"
 )
 
 // playersControl is the port on which a load generator takes orders.
@@ -17,17 +13,11 @@ const playersControl = 9091
 // Players drives the load generator of a node with operations.
 type Players struct {
 	node string
-	base string
-	http *http.Client
+	control
 }
 
 func newPlayers(node, address string) *Players {
-	return &Players{node: node, base: "http://" + address, http: &http.Client{
-		Timeout: 5 * time.Second,
-		// A generator that was killed and started again must not be asked over a
-		// connection to its predecessor.
-		Transport: &http.Transport{DisableKeepAlives: true},
-	}}
+	return &Players{node: node, control: newControl("players "+node, address)}
 }
 
 // SetRates sets the base rates, in arrivals per second, by operation.
@@ -68,36 +58,4 @@ func (p *Players) Arrivals(ctx context.Context, operation string) (float64, erro
 		return 0, fmt.Errorf("players %s: no operation %q", p.node, operation)
 	}
 	return rate.Arrived, nil
-}
-
-func (p *Players) do(ctx context.Context, method, path string, body, into any) error {
-	var content io.Reader
-	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
-			return fmt.Errorf("players %s: %s %s: %w", p.node, method, path, err)
-		}
-		content = bytes.NewReader(b)
-	}
-	request, err := http.NewRequestWithContext(ctx, method, p.base+path, content)
-	if err != nil {
-		return fmt.Errorf("players %s: %w", p.node, err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	response, err := p.http.Do(request)
-	if err != nil {
-		return fmt.Errorf("players %s: %w", p.node, err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode/100 != 2 {
-		said, _ := io.ReadAll(io.LimitReader(response.Body, 500))
-		return fmt.Errorf("players %s: %s %s: %s: %s", p.node, method, path, response.Status, bytes.TrimSpace(said))
-	}
-	if into == nil {
-		return nil
-	}
-	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
-		return fmt.Errorf("players %s: %s %s: %w", p.node, method, path, err)
-	}
-	return nil
 }

@@ -4,9 +4,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"relapse/topologies"
 )
@@ -54,5 +56,56 @@ func TestPlayers(t *testing.T) {
 	}
 	if !slices.Equal(seen, want) {
 		t.Errorf("requests\n%s\nwant\n%s", strings.Join(seen, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestPlayersOfFaults(t *testing.T) {
+	var seen []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		seen = append(seen, strings.TrimSpace(r.Method+" "+r.URL.EscapedPath()+" "+string(body)))
+		switch r.Method + " " + r.URL.Path {
+		case "GET /rates":
+			_, _ = io.WriteString(w, `{"create": {"base": 50, "malformed": {"asked": 0.5, "arrived": 0.48}}, "plain": {"base": 5}}`)
+		case "GET /sessions":
+			_, _ = io.WriteString(w, `{"count": 100, "connected": 98, "reconnects": 7, "waves": {"w": 14}}`)
+		}
+	}))
+	defer server.Close()
+	players := topologies.NewPlayers("players", strings.TrimPrefix(server.URL, "http://"))
+	ctx := t.Context()
+	for _, err := range []error{
+		players.Spoil(ctx, "bug/1", "create", 0.5),
+		players.Unspoil(ctx, "bug/1"),
+		players.StartWaves(ctx, "wave/1", 1500*time.Millisecond),
+		players.StopWaves(ctx, "wave/1"),
+	} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if share, err := players.Spoiled(ctx, "create"); err != nil || share != 0.48 {
+		t.Errorf("malformed share %g, %v", share, err)
+	}
+	if _, err := players.Spoiled(ctx, "plain"); err == nil || !strings.Contains(err.Error(), "malformed: {method") {
+		t.Errorf("an operation that is never malformed: %v, want an error that says how it could be", err)
+	}
+	if _, err := players.Spoiled(ctx, "dance"); err == nil || !strings.Contains(err.Error(), "dance") {
+		t.Errorf("malformed share of no operation: %v", err)
+	}
+	want := topologies.Sessions{Count: 100, Connected: 98, Reconnects: 7, Waves: map[string]float64{"w": 14}}
+	if have, err := players.Sessions(ctx); err != nil || !reflect.DeepEqual(have, want) {
+		t.Errorf("sessions %+v, %v; want %+v", have, err, want)
+	}
+	requests := []string{
+		`PUT /malformed/bug%2F1 {"operation":"create","share":0.5}`,
+		`DELETE /malformed/bug%2F1`,
+		`PUT /waves/wave%2F1 {"every_seconds":1.5}`,
+		`DELETE /waves/wave%2F1`,
+		`GET /rates`, `GET /rates`, `GET /rates`,
+		`GET /sessions`,
+	}
+	if !slices.Equal(seen, requests) {
+		t.Errorf("requests\n%s\nwant\n%s", strings.Join(seen, "\n"), strings.Join(requests, "\n"))
 	}
 }

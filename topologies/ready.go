@@ -56,6 +56,9 @@ func (i *Instance) awaitReady(ctx context.Context) error {
 	if len(i.node.Operations) > 0 {
 		ports = append(ports, playersControl)
 	}
+	if i.node.Agent != 0 {
+		ports = append(ports, i.node.Agent)
+	}
 	type condition struct {
 		name  string
 		holds func(context.Context) error
@@ -100,10 +103,11 @@ func (i *Instance) awaitReady(ctx context.Context) error {
 			last = err
 		}
 		// Nobody refuses at the address of a container that has ended: tries take
-		// their full time there, so that it is by time that one looks.
+		// their full time there, so that it is by time that one looks. A node that
+		// the engine starts again has not ended: it may come up yet.
 		if time.Since(looked) > 200*time.Millisecond {
 			looked = time.Now()
-			if state, err := i.State(bounded); err == nil && !state.Running {
+			if state, err := i.State(bounded); err == nil && !state.Running && !state.Restarting {
 				return i.notReady(ctx, conditions[0].name, ErrNotRunning)
 			}
 		}
@@ -126,7 +130,7 @@ func (i *Instance) notReady(ctx context.Context, waitedFor string, err error) *N
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	failure := &NotReadyError{Node: i.node.Name, For: waitedFor, Waited: readyWithin, Err: err}
-	if state, err := i.State(ctx); err == nil && !state.Running {
+	if state, err := i.State(ctx); err == nil && !state.Running && !state.Restarting {
 		failure.Ended, failure.Exit = true, state.ExitCode
 	}
 	var log strings.Builder

@@ -205,18 +205,24 @@ func instance(t *testing.T, system *topologies.System, node string) *topologies.
 
 func get(t *testing.T, i *topologies.Instance, path string, query ...string) string {
 	t.Helper()
+	body, err := ask(i, path, query...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// ask is get of a node that may die of the question.
+func ask(i *topologies.Instance, path string, query ...string) (string, error) {
 	values := url.Values{}
 	for n := 0; n < len(query); n += 2 {
 		values.Set(query[n], query[n+1])
 	}
 	response, err := http.Get("http://" + i.Address().String() + ":8080" + path + "?" + values.Encode())
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(body)
+	return string(body), err
 }

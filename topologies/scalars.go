@@ -2,6 +2,7 @@ package topologies
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -80,6 +81,36 @@ func openFiles(v value) *FileError {
 	}
 	if n, err := strconv.Atoi(s); err != nil || n < 1 {
 		return v.fail(fmt.Sprintf("%q is not a number above zero", s), hint)
+	}
+	return nil
+}
+
+// restartPolicy takes Compose's policies, but not its bound on the number of
+// tries: a node that is given up in the midst of a play is another topology.
+func restartPolicy(v value) *FileError {
+	const hint = "no, always, on-failure or unless-stopped; without it a node that died stays dead, since that is evidence"
+	s, ok := v.plain()
+	if !ok {
+		return v.fail("want a policy, got "+v.kind(), hint)
+	}
+	if !slices.Contains([]string{
+		types.RestartPolicyNo, types.RestartPolicyAlways, types.RestartPolicyOnFailure, types.RestartPolicyUnlessStopped,
+	}, s) {
+		return v.fail(fmt.Sprintf("%q is not a policy", s), hint)
+	}
+	return nil
+}
+
+// oomScoreAdj takes what every engine may set: below what a process has already,
+// the kernel asks for a capability that an engine in a container lacks.
+func oomScoreAdj(v value) *FileError {
+	const hint = "a whole number from 0 to 1000: the higher, the sooner the kernel kills the node where memory is short"
+	s, ok := v.plain()
+	if !ok {
+		return v.fail("want a number, got "+v.kind(), hint)
+	}
+	if n, err := strconv.Atoi(s); err != nil || n < 0 || n > 1000 {
+		return v.fail(fmt.Sprintf("%q is not a number from 0 to 1000", s), hint)
 	}
 	return nil
 }

@@ -55,6 +55,7 @@ type System struct {
 	networkID string
 	// cgroupParent holds the nodes that are on no host; "" is the engine's own.
 	cgroupParent string
+	unified      bool // hosts are of cgroup version 2
 	docker       *client.Client
 	provider     *testcontainers.DockerProvider
 	instances    map[string]*Instance
@@ -148,6 +149,9 @@ func Start(ctx context.Context, t *Topology, o Options) (_ *System, err error) {
 		return nil, err
 	}
 	if err := s.startContainers(ctx, local); err != nil {
+		return nil, err
+	}
+	if err := s.checkHosts(); err != nil {
 		return nil, err
 	}
 	return s, nil

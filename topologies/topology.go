@@ -48,10 +48,19 @@ type Node struct {
 	ReadOnly    bool     // read-only root file system
 	Tmpfs       []string
 	NoFile      int64 // open-files limit, 0 for the engine's own
+	// Restart is the policy by which the engine starts the node again when it has
+	// died: always, on-failure or unless-stopped; "" leaves it dead. Docker waits
+	// 100 ms, and twice as long each time after a life of under 10 s. It gives up
+	// when the start itself fails, as on a host without memory even for that.
+	Restart string
+	// OOMScoreAdj (oom_score_adj, 0 to 1000) is added to the node's memory, in
+	// thousandths of the limit, where the kernel looks for a process to kill.
+	OOMScoreAdj int
 	StopGrace   time.Duration
 	Metrics     *Metrics // nil for a node that is not measured from inside
 	Operations  []string // label relapse.traffic: what a load generator can do, sorted
 	Probe       Probe    // label relapse.probe: how to see from outside that the node answers
+	Agent       uint16   // label relapse.agent: the port at which it is the agent of its host, 0 for none
 }
 
 // File is a file put into a node before it starts.
@@ -143,6 +152,38 @@ func (t *Topology) MatchNodes(pattern string) []string {
 		}
 	}
 	return out
+}
+
+// MatchHosts gives the hosts whose name matches a [path.Match] pattern.
+func (t *Topology) MatchHosts(pattern string) []Host {
+	var out []Host
+	for _, h := range t.Hosts {
+		if ok, err := path.Match(pattern, h.Name); err == nil && ok {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// OnHost gives the names of the nodes on a host.
+func (t *Topology) OnHost(host string) []string {
+	var out []string
+	for i := range t.Nodes {
+		if t.Nodes[i].Host == host {
+			out = append(out, t.Nodes[i].Name)
+		}
+	}
+	return out
+}
+
+// Agent finds the agent of a host.
+func (t *Topology) Agent(host string) (*Node, bool) {
+	for i := range t.Nodes {
+		if t.Nodes[i].Host == host && t.Nodes[i].Agent != 0 {
+			return &t.Nodes[i], true
+		}
+	}
+	return nil, false
 }
 
 // MatchLinks gives the links that a pattern means; see [Link.Match].

@@ -55,7 +55,7 @@ func (i *Instance) cgroupFiles(ctx context.Context) (*cgroupFiles, error) {
 	if i.cgroup != nil {
 		return i.cgroup, nil
 	}
-	state, err := i.State(ctx)
+	state, err := i.inspect(ctx) // State asks for these files
 	if err != nil {
 		return nil, err
 	}

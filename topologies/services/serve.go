@@ -47,7 +47,11 @@ func Serve(ctx context.Context, address string, handler http.Handler) error {
 
 // ServeListener is [Serve] on a listener that is already there.
 func ServeListener(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	return ServeWith(ctx, listener, &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second})
+}
+
+// ServeWith is [ServeListener] by a server with settings of its own.
+func ServeWith(ctx context.Context, listener net.Listener, server *http.Server) error {
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	select {

@@ -27,6 +27,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"relapse/topologies/services"
+	"relapse/topologies/services/limits"
 )
 
 // The application's calls; all but health count against a limit.
@@ -57,7 +60,7 @@ const DefaultLimit = 64
 // Config is what an application is made of.
 type Config struct {
 	Costs     map[string]time.Duration // by call; a call that is not named costs nothing
-	Limits    Limits
+	Limits    limits.Limits
 	Preloaded int // tokens that are known from the start: [TokenName] of 0, 1, …
 	ValueSize int // bytes of a token's value, in the cache and in a reply
 	Cache     *Cache
@@ -69,7 +72,7 @@ func TokenName(n int) string { return fmt.Sprintf("player-%04d", n) }
 // Application is a running account application.
 type Application struct {
 	costs   map[string]time.Duration
-	limits  *limiter
+	limits  *limits.Limiter
 	tokens  *tokens
 	cache   *Cache
 	metrics *metrics
@@ -83,16 +86,17 @@ func New(c Config, registry *prometheus.Registry) (*Application, error) {
 	if c.ValueSize < minValueSize {
 		return nil, fmt.Errorf("account: a value of %d bytes cannot hold what names its token; give at least %d", c.ValueSize, minValueSize)
 	}
-	limits, err := newLimiter(c.Limits)
+	limiter, err := limits.New(c.Limits, Calls)
 	if err != nil {
 		return nil, err
 	}
+	limiter.Register(registry)
 	a := &Application{
 		costs:   c.Costs,
-		limits:  limits,
+		limits:  limiter,
 		tokens:  newTokens(c.Preloaded, c.ValueSize),
 		cache:   c.Cache,
-		metrics: newMetrics(registry, limits),
+		metrics: newMetrics(registry),
 	}
 	c.Cache.register(registry)
 	return a, nil
@@ -120,7 +124,7 @@ func (a *Application) call(name string, reply answer) http.Handler {
 	m := a.metrics.calls[name]
 	cost := a.costs[name]
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		release, ok := a.limits.take(name)
+		release, ok := a.limits.Take(name)
 		if !ok {
 			m.shed.Inc()
 			m.outcome[shed].Inc()
@@ -130,7 +134,7 @@ func (a *Application) call(name string, reply answer) http.Handler {
 		}
 		defer release()
 		started := time.Now()
-		if !wait(r, cost) {
+		if !services.Wait(r.Context(), cost) {
 			m.outcome[abandoned].Inc()
 			return
 		}
@@ -141,18 +145,6 @@ func (a *Application) call(name string, reply answer) http.Handler {
 		m.outcome[outcome].Inc()
 		m.seconds.Observe(time.Since(started).Seconds())
 	})
-}
-
-// wait lets a request's modelled cost pass; false if the caller left meanwhile.
-func wait(r *http.Request, cost time.Duration) bool {
-	timer := time.NewTimer(cost)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-r.Context().Done():
-		return false
-	}
 }
 
 func (a *Application) login(w http.ResponseWriter, _ string) bool {

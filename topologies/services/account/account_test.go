@@ -2,7 +2,6 @@ package account_test
 
 import (
 	"encoding/json"
-	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"relapse/topologies/services/account"
+	"relapse/topologies/services/limits"
 )
 
 // start serves an application over a cache; what is left open in the
@@ -21,7 +21,7 @@ import (
 func start(t *testing.T, c account.Config) (url string, registry *prometheus.Registry) {
 	t.Helper()
 	if c.Limits == nil {
-		c.Limits = account.Limits{"all": account.DefaultLimit}
+		c.Limits = limits.Limits{"all": account.DefaultLimit}
 	}
 	if c.Cache == nil {
 		c.Cache = account.NewCache("127.0.0.1:1", slog.New(slog.DiscardHandler))
@@ -164,7 +164,7 @@ func hold(t *testing.T, n int, url, class string, registry *prometheus.Registry)
 
 func TestOverTheLimitIsRefusedAtOnce(t *testing.T) {
 	url, registry := start(t, account.Config{
-		Preloaded: 1, Limits: account.Limits{"all": 2},
+		Preloaded: 1, Limits: limits.Limits{"all": 2},
 		Costs: map[string]time.Duration{account.Verify: 500 * time.Millisecond},
 	})
 	verify := url + "/verify?token=" + account.TokenName(0)
@@ -192,7 +192,7 @@ func TestOverTheLimitIsRefusedAtOnce(t *testing.T) {
 
 func TestAClassDoesNotCrowdOutAnother(t *testing.T) {
 	url, registry := start(t, account.Config{
-		Preloaded: 1, Limits: account.Limits{account.Verify: 2, "other": 1},
+		Preloaded: 1, Limits: limits.Limits{account.Verify: 2, "other": 1},
 		Costs: map[string]time.Duration{account.Verify: 300 * time.Millisecond},
 	})
 	verify := url + "/verify?token=" + account.TokenName(0)
@@ -208,7 +208,7 @@ func TestAClassDoesNotCrowdOutAnother(t *testing.T) {
 
 func TestAPlaceComesBackFromACallerWhoLeft(t *testing.T) {
 	url, registry := start(t, account.Config{
-		Limits: account.Limits{"all": 1},
+		Limits: limits.Limits{"all": 1},
 		Costs:  map[string]time.Duration{account.Login: time.Minute},
 	})
 	client := http.Client{Timeout: 50 * time.Millisecond}
@@ -220,41 +220,5 @@ func TestAPlaceComesBackFromACallerWhoLeft(t *testing.T) {
 	})
 	if have := value(t, registry, "relapse_handled_total", map[string]string{"op": "login", "outcome": "abandoned"}); have != 1 {
 		t.Errorf("abandoned: have %v, want 1", have)
-	}
-}
-
-func TestParseLimits(t *testing.T) {
-	for _, c := range []struct {
-		have string
-		want account.Limits // nil: refused
-	}{
-		{"64", account.Limits{"all": 64}},
-		{"verify=48,other=16", account.Limits{"verify": 48, "other": 16}},
-		{"verify=48, login=8, logout=4, refresh=4", account.Limits{"verify": 48, "login": 8, "logout": 4, "refresh": 4}},
-		{"verify=48", nil},
-		{"64,verify=8", nil},
-		{"verify=8,verify=9,other=1", nil},
-		{"veryfy=8,other=1", nil},
-		{"0", nil},
-		{"-1", nil},
-	} {
-		limits, err := account.ParseLimits(c.have)
-		if c.want == nil {
-			if !errors.Is(err, account.ErrLimits) {
-				t.Errorf("%q: have %v, %v; want ErrLimits", c.have, limits, err)
-			}
-			continue
-		}
-		if err != nil {
-			t.Errorf("%q: %v", c.have, err)
-		}
-		for class, n := range c.want {
-			if limits[class] != n || len(limits) != len(c.want) {
-				t.Errorf("%q: have %v, want %v", c.have, limits, c.want)
-			}
-		}
-	}
-	if _, err := account.ParseLimits("many"); err == nil {
-		t.Error(`"many": no error`)
 	}
 }

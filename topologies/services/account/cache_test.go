@@ -17,6 +17,7 @@ import (
 
 	"relapse/topologies/services"
 	"relapse/topologies/services/account"
+	"relapse/topologies/services/limits"
 )
 
 // memcached is as much of one as the application writes to.
@@ -105,7 +106,7 @@ func TestOnlyMissesFillACacheThatCameBackEmpty(t *testing.T) {
 	cache := account.NewCache(m.listener.Addr().String(), slog.New(slog.DiscardHandler))
 	registry := prometheus.NewRegistry()
 	a, err := account.New(account.Config{
-		Preloaded: 50, ValueSize: 2000, Cache: cache, Limits: account.Limits{"all": 8},
+		Preloaded: 50, ValueSize: 2000, Cache: cache, Limits: limits.Limits{"all": 8},
 	}, registry)
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ type metrics struct {
 	calls map[string]callMetrics
 }
 
-func newMetrics(registry *prometheus.Registry, limits *limiter) *metrics {
+func newMetrics(registry *prometheus.Registry) *metrics {
 	handled := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "relapse_handled_total",
 		Help: "Requests that reached the application, by call and outcome (ok, unknown_token, shed, abandoned).",
@@ -36,17 +36,6 @@ func newMetrics(registry *prometheus.Registry, limits *limiter) *metrics {
 		Buckets: []float64{.002, .005, .01, .02, .05, .1, .2, .5},
 	}, []string{"op"})
 	registry.MustRegister(handled, shedTotal, seconds)
-	for _, p := range limits.places {
-		labels := prometheus.Labels{"class": p.class}
-		registry.MustRegister(
-			prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-				Name: "relapse_in_flight", Help: "Requests in flight, by the class that a limit holds for.", ConstLabels: labels,
-			}, func() float64 { return float64(p.used.Load()) }),
-			prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-				Name: "relapse_in_flight_limit", Help: "Requests that may be in flight, by class.", ConstLabels: labels,
-			}, func() float64 { return float64(p.limit) }),
-		)
-	}
 	m := &metrics{calls: map[string]callMetrics{}}
 	for _, call := range Calls {
 		c := callMetrics{

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"relapse/topologies/services"
+	"relapse/topologies/services/limits"
 )
 
 func init() {
@@ -30,11 +31,11 @@ func run(ctx context.Context, args []string) error {
 		cacheAt   = flags.String("cache", "memcached:11211", "address of the memcached that tokens are written to")
 		preloaded = flags.Int("tokens", 2000, "tokens that are known, and in the cache, from the start")
 		valueSize = flags.Int("value-size", 2000, "bytes of a token's value")
-		limits    = Limits{classAll: DefaultLimit}
+		inFlight  = limits.Limits{limits.All: DefaultLimit}
 		costs     = DefaultCosts()
 	)
 	flags.Func("limit", "requests in flight: N, or per class such as verify=48,other=16 (default 64)", func(s string) (err error) {
-		limits, err = ParseLimits(s)
+		inFlight, err = limits.Parse(s, Calls)
 		return err
 	})
 	flags.Func("cost", "modelled cost of a call, such as verify=8ms; may be repeated", func(s string) error {
@@ -59,7 +60,7 @@ func run(ctx context.Context, args []string) error {
 	cache := NewCache(*cacheAt, log)
 	registry := prometheus.NewRegistry()
 	application, err := New(Config{
-		Costs: costs, Limits: limits, Preloaded: *preloaded, ValueSize: *valueSize, Cache: cache,
+		Costs: costs, Limits: inFlight, Preloaded: *preloaded, ValueSize: *valueSize, Cache: cache,
 	}, registry)
 	if err != nil {
 		return err

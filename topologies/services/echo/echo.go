@@ -2,6 +2,8 @@
 // what the tests of faults put at the other end of a link.
 //
 //	GET /bytes?n=1000    1000 bytes (1 if n is not given)
+//
+// With --memory it holds so much beside, for a host whose memory runs out.
 package echo
 
 import (
@@ -10,6 +12,8 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
+	"os"
+	"runtime"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,17 +33,36 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("echo", flag.ContinueOnError)
 	listen := flags.String("listen", ":8080", "address of the server")
 	metricsAt := flags.String("metrics", services.MetricsAddress, "address of its metrics")
+	memory := flags.Int("memory", 0, "bytes of memory that it holds")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
+	held, err := hold(*memory)
+	if err != nil {
+		return err
+	}
+	defer runtime.KeepAlive(held)
 	registry := prometheus.NewRegistry()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return services.Serve(ctx, *listen, Handler(registry)) })
 	group.Go(func() error { return services.Serve(ctx, *metricsAt, services.MetricsHandler(registry)) })
 	return group.Wait()
+}
+
+// hold takes memory for good: the kernel gives a page when it is first written
+// to.
+func hold(bytes int) ([]byte, error) {
+	if bytes < 0 || bytes > 1<<30 {
+		return nil, fmt.Errorf("--memory=%d: want a number of bytes up to %d", bytes, 1<<30)
+	}
+	held := make([]byte, bytes)
+	for i := 0; i < bytes; i += os.Getpagesize() {
+		held[i] = 1
+	}
+	return held, nil
 }
 
 var chunk = bytes.Repeat([]byte("."), 32<<10)

@@ -5,12 +5,22 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"relapse/topologies/services"
 	"relapse/topologies/services/echo"
 )
+
+func TestRunRefusesMemory(t *testing.T) {
+	for _, have := range []string{"-1", "2147483648", "much"} {
+		if err := services.Run(t.Context(), "echo", []string{"--memory=" + have}); err == nil || !strings.Contains(err.Error(), have) {
+			t.Errorf("--memory=%s: %v", have, err)
+		}
+	}
+}
 
 func TestHandler(t *testing.T) {
 	registry := prometheus.NewRegistry()

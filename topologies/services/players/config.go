@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"relapse/topologies/services/retry"
 )
 
 // Config says whom a generator loads, and with what.
@@ -18,9 +20,17 @@ type Config struct {
 	// Target is the base URL, such as http://lb:8080. Its host must resolve to
 	// an address inside a subnet of one of the machine's own interfaces.
 	Target string `yaml:"target"`
+	// Targets are several base URLs in Target's stead. The requests of an
+	// operation go to one after the other.
+	Targets []string `yaml:"targets"`
 	// Timeout is how long a player waits, from the time the request was meant
-	// to be sent.
+	// to be sent; for a further attempt, from the time of that.
 	Timeout time.Duration `yaml:"timeout"`
+	// Retries says when a player sends a failed request again; a player who is
+	// told nothing never does. A further attempt goes to the next target. The
+	// classes of a policy are the operations, a malformed request being one of
+	// its operation: who builds it does not know that it is.
+	Retries *retry.Config `yaml:"retries"`
 	// Seed decides phases, tokens and the waits of populations.
 	Seed uint64 `yaml:"seed"`
 	// Tokens is how many tokens {token} in a path draws from.
@@ -33,10 +43,11 @@ type Config struct {
 	// Arrivals is how the arrivals of an operation are spaced.
 	Arrivals Arrivals `yaml:"arrivals"`
 	// Operations are what rates are set for.
-	Operations  map[string]Call `yaml:"operations"`
+	Operations  map[string]Operation `yaml:"operations"`
 	Populations struct {
 		Match     *Match     `yaml:"match"`
 		Launchers *Launchers `yaml:"launchers"`
+		Sessions  *Sessions  `yaml:"sessions"`
 	} `yaml:"populations"`
 }
 
@@ -45,6 +56,22 @@ type Call struct {
 	Method string `yaml:"method"`
 	Path   string `yaml:"path"` // {token} stands for a token drawn anew for every request
 }
+
+// Operation is a request that rates are set for.
+type Operation struct {
+	Method string `yaml:"method"`
+	Path   string `yaml:"path"` // as in [Call]
+	// Malformed is what is sent in its stead for a share of the requests while a
+	// replay orders so (see [Generator.SetMalformed]): what a client sends that
+	// builds the request wrongly. It is counted under a name of its own, with
+	// "-malformed" at its end.
+	Malformed *Call `yaml:"malformed"`
+}
+
+func (o Operation) call() Call { return Call{o.Method, o.Path} }
+
+// malformedName is what an operation's malformed requests are counted under.
+func malformedName(operation string) string { return operation + "-malformed" }
 
 // Match is the population of players in a match. They make no calls but to
 // refresh their token; a refresh that fails is tried again, and failures in a
@@ -71,11 +98,23 @@ type Launchers struct {
 	BackAfterMax time.Duration `yaml:"back_after_max"`
 }
 
+// Sessions is the population of players who stay connected. Each holds one
+// connection to a target and makes the call over it, and over no other, every
+// period. A connection that breaks is opened again as the retries say, at once
+// if they say nothing; a call that is due meanwhile waits for it until its
+// timeout.
+type Sessions struct {
+	Count int           `yaml:"count"`
+	Call  Call          `yaml:"call"`
+	Every time.Duration `yaml:"every"`
+}
+
 // Operations of populations; no configured operation may have their name.
 const (
 	opRefresh = "refresh"
 	opCheck   = "check"
 	opRelogin = "relogin"
+	opSession = "session"
 )
 
 // ErrConfig says that a configuration cannot be played.
@@ -96,13 +135,19 @@ func ParseConfig(documents ...[]byte) (Config, error) {
 	return c, nil
 }
 
+// targets gives all of them, however they were written.
+func (c *Config) targets() []string {
+	if c.Target != "" {
+		return []string{c.Target}
+	}
+	return c.Targets
+}
+
 func (c *Config) validate() error {
-	target, err := url.Parse(c.Target)
+	if err := c.validateTargets(); err != nil {
+		return err
+	}
 	switch {
-	case err != nil:
-		return fmt.Errorf("target: %w", err)
-	case target.Scheme != "http" || target.Host == "" || (target.Path != "" && target.Path != "/"):
-		return fmt.Errorf("target %q: want http://HOST:PORT", c.Target)
 	case c.Timeout <= 0:
 		return fmt.Errorf("timeout %v: want more than zero", c.Timeout)
 	case c.InFlight < 1:
@@ -112,14 +157,59 @@ func (c *Config) validate() error {
 	case len(c.Operations) == 0:
 		return errors.New("operations: name at least one; without any there is nothing to load with")
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Operations)) {
-		if slices.Contains([]string{opRefresh, opCheck, opRelogin}, name) {
-			return fmt.Errorf("operation %s: the name is taken by a population", name)
-		}
-		if err := c.validateCall("operation "+name, c.Operations[name]); err != nil {
+	if c.Retries != nil {
+		if err := c.Retries.Validate(); err != nil {
 			return err
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(c.Operations)) {
+		if err := c.validateOperation(name, c.Operations[name]); err != nil {
+			return err
+		}
+	}
+	return c.validatePopulations()
+}
+
+func (c *Config) validateTargets() error {
+	switch {
+	case c.Target == "" && len(c.Targets) == 0:
+		return errors.New("target is missing: write target: http://lb:8080")
+	case c.Target != "" && len(c.Targets) > 0:
+		return errors.New("target and targets: write one of them")
+	}
+	seen := map[string]bool{}
+	for _, text := range c.targets() {
+		target, err := url.Parse(text)
+		switch {
+		case err != nil:
+			return fmt.Errorf("target: %w", err)
+		case target.Scheme != "http" || target.Host == "" || (target.Path != "" && target.Path != "/"):
+			return fmt.Errorf("target %q: want http://HOST:PORT", text)
+		case seen[target.Host]:
+			return fmt.Errorf("target %q: it is there twice", text)
+		}
+		seen[target.Host] = true
+	}
+	return nil
+}
+
+func (c *Config) validateOperation(name string, o Operation) error {
+	if slices.Contains([]string{opRefresh, opCheck, opRelogin, opSession}, name) {
+		return fmt.Errorf("operation %s: the name is taken by a population", name)
+	}
+	if err := c.validateCall("operation "+name, o.call()); err != nil {
+		return err
+	}
+	if o.Malformed == nil {
+		return nil
+	}
+	if _, taken := c.Operations[malformedName(name)]; taken {
+		return fmt.Errorf("operation %s: the name is that of the malformed requests of %s", malformedName(name), name)
+	}
+	return c.validateCall("operation "+name+": malformed", *o.Malformed)
+}
+
+func (c *Config) validatePopulations() error {
 	if m := c.Populations.Match; m != nil {
 		if m.Players < 1 || m.Every <= 0 || m.RetryAfter <= 0 || m.DroppedAfter < 1 {
 			return fmt.Errorf("populations.match: players %d, every %v, retry_after %v, dropped_after %d: all must be more than zero",
@@ -140,6 +230,14 @@ func (c *Config) validate() error {
 			return err
 		}
 		if err := c.validateCall("populations.launchers.login", l.Login); err != nil {
+			return err
+		}
+	}
+	if s := c.Populations.Sessions; s != nil {
+		if s.Count < 1 || s.Every <= 0 {
+			return fmt.Errorf("populations.sessions: count %d, every %v: both must be more than zero", s.Count, s.Every)
+		}
+		if err := c.validateCall("populations.sessions.call", s.Call); err != nil {
 			return err
 		}
 	}

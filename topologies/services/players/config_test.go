@@ -3,6 +3,7 @@ package players_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -53,6 +54,35 @@ populations:
 	}
 }
 
+func TestRetriesAreChangedByALaterDocument(t *testing.T) {
+	first := plain + "retries: {count: 4, budget: {share: 0.2, minimum: 1}}\n"
+	for _, tc := range []struct {
+		name, later string
+		want        string // count, share; none without retries
+	}{
+		{"another share", "retries: {budget: {share: 0.1}}", "4 0.1 1"},
+		{"no budget", "retries: {budget: null}", "4"},
+		{"none", "retries: {count: 0, budget: null}", "0"},
+		{"none at all", "retries: null", "none"},
+	} {
+		c, err := players.ParseConfig([]byte(first), []byte(tc.later))
+		if err != nil {
+			t.Errorf("%s: %v", tc.name, err)
+			continue
+		}
+		have := "none"
+		if r := c.Retries; r != nil {
+			have = fmt.Sprint(r.Count)
+			if r.Budget != nil {
+				have += fmt.Sprint(" ", r.Budget.Share, " ", r.Budget.Minimum)
+			}
+		}
+		if have != tc.want {
+			t.Errorf("%s: have %s, want %s", tc.name, have, tc.want)
+		}
+	}
+}
+
 func TestParseConfigRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name, have string
@@ -71,6 +101,17 @@ func TestParseConfigRefuses(t *testing.T) {
 		{"other arrivals", plain + "arrivals: bursty\n"},
 		{"a population's operation", strings.Replace(plain, "verify:", "refresh:", 1)},
 		{"a match without players", plain + "populations: {match: {refresh: {method: GET, path: /}, every: 1s, retry_after: 1s, dropped_after: 2}}\n"},
+		{"a target and targets", plain + "targets: ['http://127.0.0.1:8081']\n"},
+		{"targets that are one", strings.Replace(plain, "target: http://127.0.0.1:8080", "targets: ['http://127.0.0.1:1', 'http://127.0.0.1:1/']", 1)},
+		{"one of the targets with a path", strings.Replace(plain, "target: http://127.0.0.1:8080", "targets: ['http://127.0.0.1:1', 'http://127.0.0.1:2/x']", 1)},
+		{"retries that make no sense", plain + "retries: {count: -1}\n"},
+		{"retries with an unknown field", plain + "retries: {count: 1, times: 2}\n"},
+		{"a malformed call without a method", strings.Replace(plain, "path: /verify", "path: /verify, malformed: {path: /}", 1)},
+		{"an operation with the name of malformed requests", strings.Replace(plain, "path: /verify}", "path: /verify, malformed: {method: GET, path: /}}\n  verify-malformed: {method: GET, path: /}", 1)},
+		{"an operation with the name of sessions", strings.Replace(plain, "verify:", "session:", 1)},
+		{"sessions of nobody", plain + "populations: {sessions: {call: {method: GET, path: /}, every: 1s}}\n"},
+		{"sessions that are never heard of", plain + "populations: {sessions: {count: 1, call: {method: GET, path: /}}}\n"},
+		{"sessions without a call", plain + "populations: {sessions: {count: 1, every: 1s}}\n"},
 		{"launchers that come back before they left", plain + "populations: {launchers: {count: 1, check: {method: GET, path: /}, login: {method: POST, path: /}, every: 1s, sign_out_on_error: true, back_after_min: 2s, back_after_max: 1s}}\n"},
 	} {
 		if _, err := players.ParseConfig([]byte(c.have)); !errors.Is(err, players.ErrConfig) {
@@ -92,6 +133,10 @@ func TestAForeignTargetIsRefused(t *testing.T) {
 		}
 		if _, err := players.New(t.Context(), c); !errors.Is(err, players.ErrForeignTarget) {
 			t.Errorf("%s: have %v, want ErrForeignTarget", target, err)
+		}
+		c.Target, c.Targets = "", []string{"http://127.0.0.1:8080", target}
+		if _, err := players.New(t.Context(), c); !errors.Is(err, players.ErrForeignTarget) {
+			t.Errorf("%s, as the second one: have %v, want ErrForeignTarget", target, err)
 		}
 	}
 }

@@ -29,6 +29,9 @@ type Rate struct {
 	LateP99 float64 `json:"late_p99_seconds"` // since the start
 	// Population marks an operation that a population makes: no rate sets it.
 	Population bool `json:"population,omitempty"`
+	// Malformed is there for an operation whose requests can be malformed. They
+	// count as its arrivals.
+	Malformed *Malformed `json:"malformed,omitempty"`
 }
 
 // SetRates sets the base rates, in arrivals per second. Operations that are not
@@ -45,7 +48,7 @@ func (g *Generator) SetRates(rates map[string]float64) error {
 			return fmt.Errorf("rate of %s: %w", name, err)
 		}
 	}
-	now := time.Since(g.start)
+	now := g.now()
 	g.dispatch(now) // what was due by the old rates
 	g.begin(now)
 	for _, o := range g.operations {
@@ -71,7 +74,7 @@ func (g *Generator) SetScale(name, operation string, factor float64) error {
 	if err := checkRate(o.base * factor); err != nil {
 		return fmt.Errorf("scale %s of %s: %w", name, operation, err)
 	}
-	now := time.Since(g.start)
+	now := g.now()
 	g.dispatch(now)
 	g.scales[name] = scale{operation, factor}
 	g.apply(now)
@@ -82,7 +85,7 @@ func (g *Generator) SetScale(name, operation string, factor float64) error {
 func (g *Generator) DropScale(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := time.Since(g.start)
+	now := g.now()
 	g.dispatch(now)
 	delete(g.scales, name)
 	g.apply(now)
@@ -92,14 +95,18 @@ func (g *Generator) DropScale(name string) {
 func (g *Generator) Rates() map[string]Rate {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := time.Since(g.start)
+	now := g.now()
 	out := map[string]Rate{}
 	for _, o := range g.operations {
-		out[o.name] = Rate{
+		rate := Rate{
 			Base: o.base, Offered: g.offered(o),
 			Arrived: o.recent.perSecond(now), LateP99: o.latenessP99().Seconds(),
-			Population: o.schedule == nil,
+			Population: o.schedule == nil, Malformed: g.malformedOf(o, now),
 		}
+		if o.malformed != nil {
+			rate.Arrived += o.malformed.recent.perSecond(now)
+		}
+		out[o.name] = rate
 	}
 	return out
 }
@@ -145,15 +152,12 @@ func checkRate(v float64) error {
 	return nil
 }
 
-// Control answers the orders that a replay gives: GET and PUT /rates, PUT and
-// DELETE /scales/{name}.
+// Control answers the orders that a replay gives: GET and PUT /rates, GET
+// /sessions, PUT and DELETE /scales/{name}, /malformed/{name} and /waves/{name}.
 func (g *Generator) Control() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /rates", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		// An error here means that the asker is gone.
-		_ = json.NewEncoder(w).Encode(g.Rates())
-	})
+	mux.HandleFunc("GET /rates", func(w http.ResponseWriter, _ *http.Request) { answer(w, g.Rates()) })
+	mux.HandleFunc("GET /sessions", func(w http.ResponseWriter, _ *http.Request) { answer(w, g.SessionState()) })
 	mux.HandleFunc("PUT /rates", func(w http.ResponseWriter, r *http.Request) {
 		var rates map[string]float64
 		order(w, r, &rates, func() error { return g.SetRates(rates) })
@@ -174,7 +178,41 @@ func (g *Generator) Control() http.Handler {
 		g.DropScale(r.PathValue("name"))
 		w.WriteHeader(http.StatusNoContent)
 	})
+	mux.HandleFunc("PUT /malformed/{name}", func(w http.ResponseWriter, r *http.Request) {
+		var m struct {
+			Operation string   `json:"operation"`
+			Share     *float64 `json:"share"`
+		}
+		order(w, r, &m, func() error {
+			if m.Share == nil {
+				return errors.New("share: give one")
+			}
+			return g.SetMalformed(r.PathValue("name"), m.Operation, *m.Share)
+		})
+	})
+	mux.HandleFunc("DELETE /malformed/{name}", func(w http.ResponseWriter, r *http.Request) {
+		g.DropMalformed(r.PathValue("name"))
+		w.WriteHeader(http.StatusNoContent)
+	})
+	mux.HandleFunc("PUT /waves/{name}", func(w http.ResponseWriter, r *http.Request) {
+		var wave struct {
+			Every float64 `json:"every_seconds"`
+		}
+		order(w, r, &wave, func() error {
+			return g.StartWaves(r.PathValue("name"), time.Duration(wave.Every*float64(time.Second)))
+		})
+	})
+	mux.HandleFunc("DELETE /waves/{name}", func(w http.ResponseWriter, r *http.Request) {
+		g.StopWaves(r.PathValue("name"))
+		w.WriteHeader(http.StatusNoContent)
+	})
 	return mux
+}
+
+func answer(w http.ResponseWriter, with any) {
+	w.Header().Set("Content-Type", "application/json")
+	// An error here means that the asker is gone.
+	_ = json.NewEncoder(w).Encode(with)
 }
 
 // order reads an order and carries it out: 204, or 400 with the reason.

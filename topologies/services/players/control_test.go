@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"relapse/topologies/services/players"
 )
@@ -16,7 +17,9 @@ func controlled(t *testing.T) (g *players.Generator, order func(method, path, bo
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(server.Close)
 	c := config(server.URL)
-	c.Operations["other"] = players.Call{Method: "POST", Path: "/"}
+	c.Operations["other"] = players.Operation{Method: "POST", Path: "/"}
+	c.Operations["spoilt"] = players.Operation{Method: "GET", Path: "/", Malformed: &players.Call{Method: "GET", Path: "/bad"}}
+	c.Populations.Sessions = &players.Sessions{Count: 2, Every: time.Minute, Call: players.Call{Method: "GET", Path: "/"}}
 	g = run(t, c)
 	control := httptest.NewServer(g.Control())
 	t.Cleanup(control.Close)
@@ -71,9 +74,50 @@ func TestOrders(t *testing.T) {
 	}
 }
 
+func TestOrdersForMalformedRequestsAndWaves(t *testing.T) {
+	g, order := controlled(t)
+	for _, c := range []struct {
+		name, method, path, body string
+		status                   int
+		asked                    float64 // afterwards
+		waves                    int
+	}{
+		{"a share", "PUT", "/malformed/bug", `{"operation": "spoilt", "share": 0.5}`, 204, 0.5, 0},
+		{"another in its place", "PUT", "/malformed/bug", `{"operation": "spoilt", "share": 0.25}`, 204, 0.25, 0},
+		{"a second one", "PUT", "/malformed/more", `{"operation": "spoilt", "share": 0.5}`, 204, 0.75, 0},
+		{"new rates keep shares", "PUT", "/rates", `{"spoilt": 10}`, 204, 0.75, 0},
+		{"no share", "PUT", "/malformed/bug", `{"operation": "spoilt"}`, 400, 0.75, 0},
+		{"more than all", "PUT", "/malformed/bug", `{"operation": "spoilt", "share": 2}`, 400, 0.75, 0},
+		{"an operation that is never malformed", "PUT", "/malformed/bug", `{"operation": "op", "share": 0.5}`, 400, 0.75, 0},
+		{"a share taken away", "DELETE", "/malformed/bug", ``, 204, 0.5, 0},
+		{"a share taken away again", "DELETE", "/malformed/bug", ``, 204, 0.5, 0},
+		{"waves", "PUT", "/waves/w", `{"every_seconds": 60}`, 204, 0.5, 1},
+		{"waves in their place", "PUT", "/waves/w", `{"every_seconds": 30}`, 204, 0.5, 1},
+		{"waves without a period", "PUT", "/waves/x", `{}`, 400, 0.5, 1},
+		{"a field that means nothing", "PUT", "/waves/x", `{"every_seconds": 1, "for": 5}`, 400, 0.5, 1},
+		{"waves ended", "DELETE", "/waves/w", ``, 204, 0.5, 0},
+		{"waves ended again", "DELETE", "/waves/w", ``, 204, 0.5, 0},
+	} {
+		if status, said := order(c.method, c.path, c.body); status != c.status {
+			t.Errorf("%s: have status %d (%s), want %d", c.name, status, said, c.status)
+		}
+		if have := g.Rates()["spoilt"].Malformed.Asked; have != c.asked {
+			t.Errorf("%s: have %v asked to be malformed, want %v", c.name, have, c.asked)
+		}
+		var state players.SessionState
+		_, said := order("GET", "/sessions", "")
+		if err := json.Unmarshal([]byte(said), &state); err != nil {
+			t.Fatalf("%s: %v in %q", c.name, err, said)
+		}
+		if state.Count != 2 || len(state.Waves) != c.waves {
+			t.Errorf("%s: have %d sessions and waves %v, want 2 and %d", c.name, state.Count, state.Waves, c.waves)
+		}
+	}
+}
+
 func TestARefusalNamesWhatIsKnown(t *testing.T) {
 	_, order := controlled(t)
-	if _, said := order("PUT", "/rates", `{"x": 1}`); !strings.Contains(said, `"op" "other"`) {
+	if _, said := order("PUT", "/rates", `{"x": 1}`); !strings.Contains(said, `"op" "other" "spoilt"`) {
 		t.Errorf("have %q, want the known operations in it", said)
 	}
 }

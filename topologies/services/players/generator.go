@@ -7,9 +7,13 @@
 // waiting time (coordinated omission). What the generator itself fails to do is
 // counted and shown: lateness, and requests that were never sent.
 //
+// A request is attempted once, or as often as its retries say; see
+// [Config.Retries]. Attempts are counted beside requests, so that what retries
+// add to the load can be seen.
+//
 // Beside operations whose rates are set from outside there are populations:
-// players in a match and launchers, whose calls follow from what the system
-// answered before. See [Match] and [Launchers].
+// players in a match, launchers and sessions, whose calls follow from what the
+// system answered before. See [Match], [Launchers] and [Sessions].
 package players
 
 import (
@@ -17,15 +21,16 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"relapse/topologies/services/http1"
+	"relapse/topologies/services/retry"
 )
 
 const (
@@ -38,35 +43,25 @@ const (
 // Generator makes load. All its times are offsets from one start on the
 // monotonic clock.
 type Generator struct {
-	config  Config
-	host    string
-	client  *client
-	metrics *metrics
-	start   time.Time
-	flying  atomic.Int64
-	sent    sync.WaitGroup
-	wake    chan struct{}
+	config   Config
+	targets  []*http1.Client
+	retries  *retry.Policy // nil where a request is attempted once
+	metrics  *metrics
+	start    time.Time
+	flying   atomic.Int64
+	sent     sync.WaitGroup
+	wake     chan struct{}
+	stopping chan struct{} // closed once no more is to be begun
 
 	mu         sync.Mutex
 	operations []*operation // sorted by name; the populations' ones as well
 	scales     map[string]scale
+	shares     map[string]share
 	events     events
 	populated  bool // the populations have begun
 	match      *match
 	launchers  *launchers
-}
-
-// operation is one kind of request.
-type operation struct {
-	name     string
-	call     Call
-	schedule *Schedule // nil for one that a population makes
-	base     float64
-	tokens   *rand.Rand
-	metrics  opMetrics
-	recent   recent
-	lateness *hdrhistogram.Histogram // microseconds
-	late     sync.Mutex
+	sessions   *sessions
 }
 
 // scale multiplies an operation's base rate.
@@ -81,26 +76,37 @@ func New(ctx context.Context, c Config) (*Generator, error) {
 	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	address, err := resolve(ctx, c.Target)
-	if err != nil {
-		return nil, err
-	}
-	u, err := url.Parse(c.Target)
-	if err != nil {
-		return nil, fmt.Errorf("target: %w", err)
-	}
 	g := &Generator{
-		config:  c,
-		host:    u.Host,
-		client:  &client{address: address},
-		metrics: newMetrics(),
-		start:   time.Now(),
-		wake:    make(chan struct{}, 1),
-		scales:  map[string]scale{},
+		config:   c,
+		metrics:  newMetrics(),
+		start:    time.Now(),
+		wake:     make(chan struct{}, 1),
+		stopping: make(chan struct{}),
+		scales:   map[string]scale{},
+		shares:   map[string]share{},
 	}
-	for name, call := range c.Operations {
-		o := g.add(name, call)
+	for _, target := range c.targets() {
+		client, err := newClient(ctx, target)
+		if err != nil {
+			return nil, err
+		}
+		g.targets = append(g.targets, client)
+	}
+	if c.Retries != nil && c.Retries.Count > 0 {
+		policy, err := retry.New(*c.Retries, g.now, random(c.Seed, "retries"))
+		if err != nil {
+			return nil, err
+		}
+		g.retries = policy
+	}
+	for name, configured := range c.Operations {
+		o := g.add(name, configured.call())
 		o.schedule = NewSchedule(c.Arrivals, random(c.Seed, "arrivals of "+name))
+		if configured.Malformed != nil {
+			o.malformed = g.newOperation(malformedName(name), *configured.Malformed)
+			o.malformed.class = name
+			o.owed = random(c.Seed, "malformed requests of "+name).Float64()
+		}
 	}
 	if m := c.Populations.Match; m != nil {
 		g.match = newMatch(g, *m)
@@ -108,9 +114,15 @@ func New(ctx context.Context, c Config) (*Generator, error) {
 	if l := c.Populations.Launchers; l != nil {
 		g.launchers = newLaunchers(g, *l)
 	}
+	if s := c.Populations.Sessions; s != nil {
+		g.sessions = newSessions(g, *s)
+	}
 	slices.SortFunc(g.operations, func(a, b *operation) int { return strings.Compare(a.name, b.name) })
 	return g, nil
 }
+
+// now is the time since the start.
+func (g *Generator) now() time.Duration { return time.Since(g.start) }
 
 // random gives a source of its own to each purpose, so that what one of them
 // draws does not shift the others.
@@ -123,25 +135,19 @@ func random(seed uint64, purpose string) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, hash))
 }
 
-func (g *Generator) add(name string, call Call) *operation {
-	o := &operation{
-		name: name, call: call,
-		tokens:   random(g.config.Seed, "tokens of "+name),
-		metrics:  g.metrics.op(name),
-		lateness: hdrhistogram.New(1, int64(time.Minute/time.Microsecond), 2),
-	}
-	g.operations = append(g.operations, o)
-	return o
-}
-
 // Registry holds the generator's metrics.
 func (g *Generator) Registry() *prometheus.Registry { return g.metrics.registry }
 
-// Run makes load until the context ends, then waits for the requests in
-// flight, which end within the timeout.
+// Run makes load until the context ends, then waits for the attempts in flight,
+// which end within the timeout. It can be called once.
 func (g *Generator) Run(ctx context.Context) error {
-	defer g.client.prune(time.Time{})
+	defer func() {
+		for _, target := range g.targets {
+			target.Close()
+		}
+	}()
 	defer g.sent.Wait()
+	defer g.stop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	pruned := time.Now()
@@ -153,18 +159,48 @@ func (g *Generator) Run(ctx context.Context) error {
 		case <-g.wake:
 		}
 		g.mu.Lock()
-		g.dispatch(time.Since(g.start))
+		g.dispatch(g.now())
 		next := g.next()
 		g.mu.Unlock()
 		if now := time.Now(); now.Sub(pruned) > pruneEvery {
-			g.client.prune(now)
+			for _, target := range g.targets {
+				target.Prune(now)
+			}
 			pruned = now
 		}
 		wait := maxWait
 		if next >= 0 {
-			wait = min(wait, next-time.Since(g.start))
+			wait = min(wait, next-g.now())
 		}
 		timer.Reset(wait)
+	}
+}
+
+// stop begins nothing any more: no further attempts, and no sessions.
+func (g *Generator) stop() {
+	close(g.stopping)
+	if g.sessions != nil {
+		g.sessions.stop()
+	}
+}
+
+// rest waits for a time; false if the generator stops before it is over.
+func (g *Generator) rest(wait time.Duration) bool {
+	if wait <= 0 {
+		select {
+		case <-g.stopping:
+			return false
+		default:
+			return true
+		}
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-g.stopping:
+		return false
 	}
 }
 
@@ -209,82 +245,7 @@ func (g *Generator) dispatch(now time.Duration) {
 				break
 			}
 			o.schedule.Take()
-			g.send(o, at, nil)
+			g.send(g.form(o), at, nil)
 		}
 	}
-}
-
-// send makes one request that was due at a time. Its outcome goes to then, if
-// there is one, with the generator locked.
-func (g *Generator) send(o *operation, at time.Duration, then func(outcome)) {
-	o.metrics.offered.Inc()
-	if g.flying.Add(1) > int64(g.config.InFlight) {
-		g.flying.Add(-1)
-		o.metrics.end(unsent, 0)
-		if then != nil {
-			then(unsent)
-		}
-		return
-	}
-	o.recent.add(time.Since(g.start))
-	path := o.call.Path
-	if strings.Contains(path, tokenPlace) {
-		path = strings.ReplaceAll(path, tokenPlace, fmt.Sprintf(g.config.Token, o.tokens.IntN(g.config.Tokens)))
-	}
-	request := newRequest(o.call.Method, path, g.host)
-	g.sent.Go(func() {
-		late := time.Since(g.start) - at
-		g.metrics.lateness.Observe(late.Seconds())
-		o.wasLate(late)
-		status, err := g.client.do(o.call.Method, request, g.start.Add(at+g.config.Timeout))
-		became := outcomeOf(status, err)
-		o.metrics.end(became, time.Since(g.start)-at)
-		g.flying.Add(-1)
-		if then != nil {
-			g.mu.Lock()
-			then(became)
-			g.mu.Unlock()
-			g.poke()
-		}
-	})
-}
-
-func (o *operation) wasLate(by time.Duration) {
-	o.late.Lock()
-	defer o.late.Unlock()
-	// An error would say that the value is over a minute: it is recorded as one.
-	_ = o.lateness.RecordValue(min(max(by.Microseconds(), 1), int64(time.Minute/time.Microsecond)))
-}
-
-// latenessP99 is over all requests since the start.
-func (o *operation) latenessP99() time.Duration {
-	o.late.Lock()
-	defer o.late.Unlock()
-	return time.Duration(o.lateness.ValueAtQuantile(99)) * time.Microsecond
-}
-
-// event is something that a population does at a time.
-type event struct {
-	at   time.Duration
-	fire func(at time.Duration)
-}
-
-// events is a heap, the soonest first.
-type events []event
-
-func (e events) Len() int           { return len(e) }
-func (e events) Less(i, j int) bool { return e[i].at < e[j].at }
-func (e events) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
-func (e *events) Push(x any)        { *e = append(*e, x.(event)) }
-func (e *events) Pop() any {
-	last := len(*e) - 1
-	x := (*e)[last]
-	(*e)[last] = event{}
-	*e = (*e)[:last]
-	return x
-}
-
-// at has something done at a time; the generator is locked then as now.
-func (g *Generator) at(when time.Duration, fire func(at time.Duration)) {
-	heap.Push(&g.events, event{at: when, fire: fire})
 }

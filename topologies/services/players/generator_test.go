@@ -21,7 +21,7 @@ func config(target string) players.Config {
 	return players.Config{
 		Target: target, Timeout: 2 * time.Second, Seed: 1, Tokens: 100, Token: "player-%04d", InFlight: 1000,
 		Arrivals:   players.Even,
-		Operations: map[string]players.Call{"op": {Method: "GET", Path: "/?token={token}"}},
+		Operations: map[string]players.Operation{"op": {Method: "GET", Path: "/?token={token}"}},
 	}
 }
 

@@ -4,25 +4,32 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"relapse/topologies/services/http1"
 )
 
-// outcome is what became of a request.
+// outcome is what became of a request: that of its last attempt, or unsent.
 type outcome int
 
 const (
-	succeeded outcome = iota // 2xx
-	refused                  // 503, 429, or no connection
-	failed                   // any other reply, or a connection that broke
-	timedOut                 // no whole reply in time
-	unsent                   // too many requests in flight; never sent
+	succeeded = outcome(http1.OK)
+	timedOut  = outcome(http1.TimedOut)
+	unsent    = outcome(len(http1.Outcomes)) // too many requests in flight; never sent
+	outcomes  = len(http1.Outcomes) + 1
 )
 
-var outcomeNames = [...]string{succeeded: "ok", refused: "refused", failed: "error", timedOut: "timeout", unsent: "unsent"}
+func (o outcome) String() string {
+	if o == unsent {
+		return "unsent"
+	}
+	return http1.Outcome(o).String()
+}
 
 // metrics are what every operation shares.
 type metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec
+	attempts *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	offered  *prometheus.CounterVec
 	lateness prometheus.Histogram
@@ -33,7 +40,11 @@ func newMetrics() *metrics {
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relapse_requests_total",
-			Help: "Requests that ended, by operation and outcome (ok, refused, error, timeout, unsent).",
+			Help: "Requests that ended, by operation and the outcome of their last attempt (ok, refused, error, timeout), or unsent.",
+		}, []string{"op", "outcome"}),
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "relapse_attempts_total",
+			Help: "Attempts of requests that ended, by operation and outcome (ok, refused, error, timeout).",
 		}, []string{"op", "outcome"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "relapse_request_duration_seconds",
@@ -52,7 +63,7 @@ func newMetrics() *metrics {
 			Buckets: []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1},
 		}),
 	}
-	m.registry.MustRegister(m.requests, m.duration, m.offered, m.lateness)
+	m.registry.MustRegister(m.requests, m.attempts, m.duration, m.offered, m.lateness)
 	return m
 }
 
@@ -60,22 +71,28 @@ func newMetrics() *metrics {
 // request. All its series are there from the start: a rate over a counter that
 // appears with its first event misses that event.
 type opMetrics struct {
-	ended    [len(outcomeNames)]prometheus.Counter
-	duration [len(outcomeNames)]prometheus.Observer
-	offered  prometheus.Counter
+	ended     [outcomes]prometheus.Counter
+	attempted [len(http1.Outcomes)]prometheus.Counter
+	duration  [len(http1.Outcomes)]prometheus.Observer
+	offered   prometheus.Counter
 }
 
 func (m *metrics) op(name string) opMetrics {
 	o := opMetrics{offered: m.offered.WithLabelValues(name)}
-	for i, outcome := range outcomeNames {
-		o.ended[i] = m.requests.WithLabelValues(name, outcome)
-		if i != int(unsent) {
-			o.duration[i] = m.duration.WithLabelValues(name, outcome)
-		}
+	for i := range outcomes {
+		o.ended[i] = m.requests.WithLabelValues(name, outcome(i).String())
+	}
+	for i, outcome := range http1.Outcomes {
+		o.attempted[i] = m.attempts.WithLabelValues(name, outcome.String())
+		o.duration[i] = m.duration.WithLabelValues(name, outcome.String())
 	}
 	return o
 }
 
+// attempt counts an attempt that ended.
+func (o *opMetrics) attempt(as outcome) { o.attempted[as].Inc() }
+
+// end counts a request that ended.
 func (o *opMetrics) end(as outcome, took time.Duration) {
 	o.ended[as].Inc()
 	if as != unsent {
@@ -83,7 +100,7 @@ func (o *opMetrics) end(as outcome, took time.Duration) {
 	}
 }
 
-// recent counts arrivals over the last half second, in slots of 50 ms.
+// recent counts events over the last half second, in slots of 50 ms.
 type recent struct {
 	slots [recentSlots + 1]struct {
 		number int64

@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Both populations live by the generator's lock: their methods are called from
-// the dispatcher and from ended requests, which hold it.
+// The populations of this file live by the generator's lock: their methods are
+// called from the dispatcher and from ended requests, which hold it.
 
 // begin starts the populations once; later calls do nothing.
 func (g *Generator) begin(now time.Duration) {
@@ -21,6 +21,9 @@ func (g *Generator) begin(now time.Duration) {
 	}
 	if g.launchers != nil {
 		g.launchers.begin(now)
+	}
+	if g.sessions != nil {
+		g.sessions.begin(now)
 	}
 }
 
@@ -80,7 +83,7 @@ func (m *match) try(at, regular time.Duration, attempt int) {
 			m.states.WithLabelValues("in_match").Dec()
 			m.states.WithLabelValues("dropped").Inc()
 		default:
-			again := time.Since(m.g.start) + m.RetryAfter
+			again := m.g.now() + m.RetryAfter
 			m.g.at(again, func(at time.Duration) { m.try(at, regular, attempt+1) })
 		}
 	})
@@ -154,7 +157,7 @@ func (l *launchers) comeBack(n int) {
 	if spread := l.BackAfterMax - l.BackAfterMin; spread > 0 {
 		wait += time.Duration(l.waits[n].Int64N(int64(spread)))
 	}
-	l.g.at(time.Since(l.g.start)+wait, func(at time.Duration) {
+	l.g.at(l.g.now()+wait, func(at time.Duration) {
 		l.g.send(l.relogin, at, func(became outcome) {
 			if became != succeeded {
 				l.comeBack(n)
@@ -162,7 +165,7 @@ func (l *launchers) comeBack(n int) {
 			}
 			l.states.WithLabelValues("signed_out").Dec()
 			l.states.WithLabelValues("signed_in").Inc()
-			l.due(n, time.Since(l.g.start)+l.Every)
+			l.due(n, l.g.now()+l.Every)
 		})
 	})
 }

@@ -9,11 +9,26 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"relapse/topologies/services/http1"
 )
 
 // ErrForeignTarget says that a target lies outside the generator's own
 // networks. A generator makes load for its own topology and for nothing else.
 var ErrForeignTarget = errors.New("the target is not in a network of this machine")
+
+// newClient makes what sends a target's requests.
+func newClient(ctx context.Context, target string) (*http1.Client, error) {
+	address, err := resolve(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(target)
+	if err != nil {
+		return nil, fmt.Errorf("target: %w", err)
+	}
+	return &http1.Client{Address: address, Host: u.Host, Agent: "relapse-players"}, nil
+}
 
 // resolve gives the one address that a target's requests go to. The name is
 // looked up once: an answer that changed later could lead out of the topology.

@@ -54,6 +54,9 @@ func run(ctx context.Context, args []string) error {
 	return fmt.Errorf("unknown command %q", args[0])
 }
 
+// held is memory that nothing gives back.
+var held []byte
+
 // serve answers questions about the place where it runs.
 func serve(ctx context.Context) error {
 	http.HandleFunc("/ok", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
@@ -82,6 +85,32 @@ func serve(ctx context.Context) error {
 		for until := time.Now().Add(lasts); time.Now().Before(until); rounds++ {
 		}
 		fmt.Fprint(w, strconv.Itoa(rounds))
+	})
+	http.HandleFunc("/fill", func(w http.ResponseWriter, r *http.Request) {
+		n, err := strconv.Atoi(r.FormValue("bytes"))
+		if err == nil {
+			err = os.WriteFile(r.FormValue("path"), make([]byte, n), 0o600)
+		}
+		fmt.Fprint(w, err)
+	})
+	http.HandleFunc("/grow", func(w http.ResponseWriter, r *http.Request) {
+		n, err := strconv.Atoi(r.FormValue("bytes"))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		held = make([]byte, n)
+		for i := 0; i < n; i += os.Getpagesize() {
+			held[i] = 1 // the kernel gives a page when it is first written to
+		}
+		fmt.Fprint(w, len(held))
+	})
+	http.HandleFunc("/exit", func(_ http.ResponseWriter, r *http.Request) {
+		code, err := strconv.Atoi(r.FormValue("code"))
+		if err != nil {
+			code = 99
+		}
+		os.Exit(code)
 	})
 	fmt.Println("serving")
 	server := &http.Server{Addr: ":8080"}

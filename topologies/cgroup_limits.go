@@ -1,0 +1,128 @@
+package topologies
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// noMemoryLimit is what version 1 gives and takes for no limit: the largest
+// number of whole pages.
+var noMemoryLimit = int64(math.MaxInt64) / int64(os.Getpagesize()) * int64(os.Getpagesize())
+
+// memoryLimit reads the limit in bytes; 0 for none.
+func (f *cgroupFiles) memoryLimit() (int64, error) {
+	path := filepath.Join(f.memory, "memory.limit_in_bytes")
+	if f.unified {
+		path = filepath.Join(f.memory, "memory.max")
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	text := strings.TrimSpace(string(content))
+	if text == "max" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", path, err)
+	}
+	if n >= noMemoryLimit {
+		return 0, nil
+	}
+	return n, nil
+}
+
+// setting is a value that a file of a cgroup shall have.
+type setting struct {
+	path, value string
+	optional    bool // some kernels do not have the file
+}
+
+// memorySettings limit memory to so many bytes; 0 for no limit.
+func (f *cgroupFiles) memorySettings(bytes int64) []setting {
+	if f.unified {
+		value := "max"
+		if bytes > 0 {
+			value = strconv.FormatInt(bytes, 10)
+		}
+		return []setting{{path: filepath.Join(f.memory, "memory.max"), value: value}}
+	}
+	if bytes == 0 {
+		bytes = noMemoryLimit
+	}
+	return []setting{{path: filepath.Join(f.memory, "memory.limit_in_bytes"), value: strconv.FormatInt(bytes, 10)}}
+}
+
+// swapSettings keep what is in the cgroup out of the machine's swap, where it
+// would be out of the limit's sight. The groups below inherit it.
+func (f *cgroupFiles) swapSettings() []setting {
+	name := "memory.swappiness" // version 1 swaps nothing of a group that has 0 here
+	if f.unified {
+		name = "memory.swap.max"
+	}
+	return []setting{{path: filepath.Join(f.memory, name), value: "0", optional: true}}
+}
+
+// cpuSettings limit CPU time to so many cores, counted over [hostPeriod]; 0 for
+// no limit.
+func (f *cgroupFiles) cpuSettings(cores float64) []setting {
+	period := strconv.FormatInt(hostPeriod.Microseconds(), 10)
+	quota := "max"
+	switch {
+	case cores > 0:
+		quota = strconv.FormatInt(int64(cores*float64(hostPeriod.Microseconds())), 10)
+	case !f.unified:
+		quota = "-1"
+	}
+	if f.unified {
+		return []setting{{path: filepath.Join(f.cpu, "cpu.max"), value: quota + " " + period}}
+	}
+	return []setting{
+		{path: filepath.Join(f.cpu, "cpu.cfs_period_us"), value: period},
+		{path: filepath.Join(f.cpu, "cpu.cfs_quota_us"), value: quota},
+	}
+}
+
+// apply makes the settings and reads each of them back.
+func apply(settings []setting) error {
+	for _, set := range settings {
+		// Not made if it is missing: the kernel would refuse that for another
+		// reason than the one that counts.
+		file, err := os.OpenFile(set.path, os.O_WRONLY|os.O_TRUNC, 0)
+		if set.optional && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		_, err = file.WriteString(set.value)
+		if err := errors.Join(err, file.Close()); err != nil {
+			return fmt.Errorf("set %s to %s: %w", set.path, set.value, err)
+		}
+		content, err := os.ReadFile(set.path)
+		if err != nil {
+			return err
+		}
+		if got := strings.TrimSpace(string(content)); !sameLimit(got, set.value) {
+			return fmt.Errorf("%s is %s after it was set to %s", set.path, got, set.value)
+		}
+	}
+	return nil
+}
+
+// sameLimit allows for the kernel's rounding of memory down to whole pages.
+func sameLimit(got, want string) bool {
+	if got == want {
+		return true
+	}
+	g, errGot := strconv.ParseInt(got, 10, 64)
+	w, errWant := strconv.ParseInt(want, 10, 64)
+	return errGot == nil && errWant == nil && g <= w && w-g < int64(os.Getpagesize())
+}
