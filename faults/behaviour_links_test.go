@@ -121,6 +121,34 @@ func TestBlackholeHeals(t *testing.T) {
 	must(t, open)
 }
 
+// A partition cuts the links between its sides and no other.
+func TestPartitionCutsWhatCrosses(t *testing.T) {
+	sys := system(t)
+	open := dial(t, sys)
+	must(t, open)
+	beside := topologies.Link{Client: "client", Server: "control", Port: 8080}
+	a := injected(t, sys, "partition", "sides: [['ser*'], [client, players]]")
+	if _, err := exchange(t, open, 300*time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("an open connection that crosses: %v, want no answer", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := sys.Dial(ctx, link); err == nil {
+		t.Error("a new connection that crosses was accepted")
+	}
+	other, err := sys.Dial(t.Context(), beside)
+	if err != nil {
+		t.Fatalf("a link on one side: %v", err)
+	}
+	defer other.Close()
+	must(t, other)
+	undo(t, a, "undo")
+	must(t, dial(t, sys))
+	if _, err := exchange(t, dial(t, sys), 3*time.Second); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
 func TestResetIsAReset(t *testing.T) {
 	sys := system(t)
 	idle, busy := dial(t, sys), dial(t, sys)

@@ -166,6 +166,73 @@ func TestRestartUndoneBeforeItsStart(t *testing.T) {
 	}
 }
 
+// A loop is a death after each start, with the times given between them, and it
+// ends with a node that lives.
+func TestCrashLoopGoesOn(t *testing.T) {
+	sys := system(t)
+	server := instance(t, sys, "server")
+	running(t, server)
+	a := armed(t, sys, "crash-loop", onNode+"up: 400ms\ndown: 300ms")
+	began := time.Now()
+	if err := a.Inject(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	lives := map[time.Time]bool{}
+	deaths, alive := 1, false
+	eventually(t, 20*time.Second, "four deaths", func() error {
+		s := state(t, server)
+		switch {
+		case s.Running:
+			lives[s.StartedAt] = true
+			alive = true
+		case alive:
+			alive = false
+			deaths++
+		}
+		if deaths < 4 {
+			return fmt.Errorf("%d deaths", deaths)
+		}
+		return nil
+	})
+	if len(lives) != 3 {
+		t.Errorf("%d processes lived between four deaths, want 3", len(lives))
+	}
+	if took := time.Since(began); took < 3*700*time.Millisecond {
+		t.Errorf("four deaths took %s, want three times 700 ms at least", took)
+	}
+	undo(t, a, "undo")
+	eventually(t, 5*time.Second, "crash-loop is gone", seen(t.Context(), a, false))
+	last := state(t, server).StartedAt
+	always(t, time.Second, "the node lives", func() error {
+		if s := state(t, server); !s.Running || !s.StartedAt.Equal(last) {
+			return errors.New("it died")
+		}
+		return nil
+	})
+	must(t, dial(t, sys))
+}
+
+// One restart is no loop.
+func TestCrashLoopIsNotSeenBeforeItsSecondDeath(t *testing.T) {
+	sys := system(t)
+	server := instance(t, sys, "server")
+	running(t, server)
+	a := armed(t, sys, "crash-loop", onNode+"up: 1h\ndown: 0s")
+	before := state(t, server).StartedAt
+	if err := a.Inject(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 5*time.Second, "the node runs again", func() error {
+		if s := state(t, server); !s.Running || !s.StartedAt.After(before) {
+			return errors.New("it is dead")
+		}
+		return nil
+	})
+	if got, err := a.InEffect(t.Context()); err != nil || got {
+		t.Errorf("in effect after one restart: %t, %v", got, err)
+	}
+}
+
 func TestCPULimitThrottles(t *testing.T) {
 	sys := system(t)
 	server := instance(t, sys, "server")
@@ -200,18 +267,9 @@ func TestCPULimitThrottles(t *testing.T) {
 
 func TestSurgesMultiply(t *testing.T) {
 	sys := system(t)
-	players, err := sys.Players("players")
-	if err != nil {
-		t.Fatal(err)
-	}
+	generator := players(t, sys, "players")
 	near := func(want float64) func() error {
-		return func() error {
-			got, err := players.Arrivals(t.Context(), "get")
-			if err == nil && (got < 0.9*want || got > 1.1*want) {
-				err = errors.New("the rate is another")
-			}
-			return err
-		}
+		return near(func() (float64, error) { return generator.Arrivals(t.Context(), "get") }, want, 0.1*want)
 	}
 	eventually(t, 3*time.Second, "the plain rate", near(plainRate))
 	first := armed(t, sys, "surge", "{node: players, operation: get, times: 3}")
@@ -236,7 +294,8 @@ func TestUndoAfterAnInjectThatFailed(t *testing.T) {
 	running(t, instance(t, sys, "control"))
 	for _, kind := range faults.Kinds() {
 		t.Run(kind.Name, func(t *testing.T) {
-			example := strings.NewReplacer("client -> server", "client -> *", "[server]", `["server", "control"]`).Replace(kind.Example)
+			needHosts(t, kind)
+			example := strings.NewReplacer("client -> server", "client -> *", "[server]", `["server", "control"]`, "[host-1]", "[host-*]").Replace(kind.Example)
 			a, err := decoded(t, kind.Name, example).Arm(t.Context(), sys, rand.New(rand.NewPCG(7, 7)))
 			if err != nil {
 				t.Fatal(err)
@@ -256,6 +315,8 @@ func TestUndoAfterAnInjectThatFailed(t *testing.T) {
 
 func TestHoldsSideBySide(t *testing.T) {
 	sys := system(t)
+	// Their server may have been restarted just before.
+	eventually(t, 5*time.Second, "all sessions are connected", allConnected(t, players(t, sys, "players")))
 	until := make(chan struct{})
 	var all sync.WaitGroup
 	for _, f := range []struct{ kind, have string }{
@@ -263,6 +324,8 @@ func TestHoldsSideBySide(t *testing.T) {
 		{"cpu-limit", onNode + "cpus: 0.5"},
 		{"connection-cap", onLink + "connections: 50"},
 		{"surge", "{node: players, operation: get, times: 3}"},
+		{"malformed", "{node: players, operation: get, percent: 50%}"},
+		{"reconnect-wave", "{node: players, every: 500ms}"},
 	} {
 		a := armed(t, sys, f.kind, f.have)
 		all.Go(func() {
@@ -286,6 +349,14 @@ func TestArmRefuses(t *testing.T) {
 		{"players that are none", "surge", "{node: server, operation: get, times: 3}"},
 		{"players that are not there", "surge", "{node: nobody, operation: get, times: 3}"},
 		{"an operation that is none", "surge", "{node: players, operation: dance, times: 3}"},
+		{"an operation without a malformed request", "malformed", "{node: players, operation: plain, percent: 50%}"},
+		{"a malformed operation that is none", "malformed", "{node: players, operation: dance, percent: 50%}"},
+		{"malformed requests of no players", "malformed", "{node: server, operation: get, percent: 50%}"},
+		{"waves of no players", "reconnect-wave", "{node: server, every: 1s}"},
+		{"a side that is not there", "partition", "sides: [[client], [nginx-*]]"},
+		{"sides that have a node in common", "partition", "sides: [[client, server], ['s*']]"},
+		{"sides without a link between them", "partition", "sides: [[server], [control]]"},
+		{"sides with a link without a proxy", "partition", "sides: [[client, players], [control]]"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a, err := decoded(t, tc.kind, tc.have).Arm(t.Context(), sys, rand.New(rand.NewPCG(1, 1)))

@@ -35,21 +35,32 @@ func (f *blackhole) Arm(ctx context.Context, sys *topologies.System, rng *rand.R
 	if err != nil {
 		return nil, err
 	}
-	if err := a.needRule(ctx, relay.Drop); err != nil {
+	if err := a.vanish(ctx, name); err != nil {
 		return nil, err
 	}
-	a.change.rules = []relay.Rule{{Name: name, Action: relay.Drop}}
-	a.look = func(ctx context.Context, p *probe) (bool, error) {
-		err := connect(ctx, p.over, straightWithin)
-		switch {
-		case err == nil:
-			return false, nil
-		case !unanswered(err):
-			return false, fmt.Errorf("link %s: %w", p.link, err)
-		case connect(ctx, p.straight, straightWithin) == nil:
-			return true, nil
-		}
-		return a.held(ctx, p)
-	}
 	return a, nil
+}
+
+// vanish makes the fault one that loses all packets.
+func (a *onLinks) vanish(ctx context.Context, name string) error {
+	if err := a.needRule(ctx, relay.Drop); err != nil {
+		return err
+	}
+	a.change.rules = []relay.Rule{{Name: name, Action: relay.Drop}}
+	a.look = a.vanished
+	return nil
+}
+
+// vanished compares the link with the way straight to its server.
+func (a *onLinks) vanished(ctx context.Context, p *probe) (bool, error) {
+	err := connect(ctx, p.over, straightWithin)
+	switch {
+	case err == nil:
+		return false, nil
+	case !unanswered(err):
+		return false, fmt.Errorf("link %s: %w", p.link, err)
+	case connect(ctx, p.straight, straightWithin) == nil:
+		return true, nil
+	}
+	return a.held(ctx, p)
 }

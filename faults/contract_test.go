@@ -25,6 +25,7 @@ func TestContract(t *testing.T) {
 	rng.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	for _, kind := range kinds {
 		t.Run(kind.Name, func(t *testing.T) {
+			needHosts(t, kind)
 			ctx := t.Context()
 			arm := func(example string) faults.Armed {
 				t.Helper()
@@ -87,7 +88,7 @@ func TestContract(t *testing.T) {
 // elsewhere gives the example with another target, which must not notice.
 func elsewhere(t *testing.T, example string) string {
 	t.Helper()
-	out := strings.NewReplacer("server", "control", "operation: get", "operation: other").Replace(example)
+	out := strings.NewReplacer("server", "control", "host-1", "host-2", "operation: get", "operation: other", "node: players\nevery", "node: bystanders\nevery").Replace(example)
 	if out == example {
 		t.Fatalf("example %q names nothing that the control replaces", example)
 	}

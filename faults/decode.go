@@ -136,8 +136,12 @@ func (p parameter) wants() string {
 		return "a rate"
 	case Percent:
 		return "a percentage"
+	case Size:
+		return "a size"
 	case []string:
 		return "a list of names"
+	case [][]string:
+		return "two lists of names"
 	}
 	switch p.value.Kind() {
 	case reflect.Bool:

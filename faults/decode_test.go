@@ -39,6 +39,8 @@ func TestDecodeRefuses(t *testing.T) {
 		{"flag that is none", "bandwidth", "shared: perhaps", 1, 9, "shared", "shared cannot be read from perhaps: write true or false"},
 		{"count that is none", "connection-cap", "connections: 2.5", 1, 14, "connections", "connections cannot be read from 2.5: write a whole number"},
 		{"factor that is none", "surge", "times: often", 1, 8, "times", "times cannot be read from often: write a number"},
+		{"sides that are no lists", "partition", "sides: [a, b]", 1, 8, "sides", "sides cannot be read from [a, b]: write two lists of names"},
+		{"share that is none", "malformed", "percent: half", 1, 10, "percent", `percent "half" is not a percentage: write a number and %: 2%, 0.5%`},
 		{"no mapping", "refuse", "[a, b]", 1, 1, "", "parameters are a mapping of names to values"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -92,14 +94,19 @@ func TestExamplesDecodeAndValidate(t *testing.T) {
 			if _, ok := f.(faults.LinkFault); ok {
 				targets++
 			}
-			if _, ok := f.(faults.NodeFault); ok {
+			// A kind on hosts may take nodes as well.
+			_, onHosts := f.(faults.HostFault)
+			if _, ok := f.(faults.NodeFault); ok || onHosts {
 				targets++
 			}
 			if _, ok := f.(faults.TrafficFault); ok {
 				targets++
 			}
 			if targets != 1 {
-				t.Errorf("it is %d of LinkFault, NodeFault and TrafficFault, want one", targets)
+				t.Errorf("it is %d of LinkFault, NodeFault or HostFault, and TrafficFault, want one", targets)
+			}
+			if onHosts != (k.Group == faults.GroupHost) {
+				t.Errorf("it is a HostFault: %t, and in group %s", onHosts, k.Group)
 			}
 		})
 	}
@@ -139,6 +146,28 @@ func TestParsePercent(t *testing.T) {
 	for _, bad := range []string{"", "2", "%", "two%", "0.02"} {
 		var unit *faults.UnitError
 		if _, err := faults.ParsePercent(bad); !errors.As(err, &unit) {
+			t.Errorf("%q: error %v, want a UnitError", bad, err)
+		}
+	}
+}
+
+func TestParseSize(t *testing.T) {
+	for _, tc := range []struct {
+		have string
+		want faults.Size
+		text string
+	}{
+		{"64m", 64 << 20, "64m"}, {"64 MiB", 64 << 20, "64m"}, {"1g", 1 << 30, "1g"}, {"512k", 512 << 10, "512k"},
+		{"1.5g", 3 << 29, "1.5g"}, {"100b", 100, "100B"}, {"0m", 0, "0B"},
+	} {
+		got, err := faults.ParseSize(tc.have)
+		if err != nil || got != tc.want || got.String() != tc.text {
+			t.Errorf("%s: %d (%s), %v; want %d (%s)", tc.have, int64(got), got, err, int64(tc.want), tc.text)
+		}
+	}
+	for _, bad := range []string{"", "64", "64.", "m", "-64m", "64x", "64 m m", "much", "6,4m"} {
+		var unit *faults.UnitError
+		if _, err := faults.ParseSize(bad); !errors.As(err, &unit) || unit.Text != bad {
 			t.Errorf("%q: error %v, want a UnitError", bad, err)
 		}
 	}

@@ -63,18 +63,49 @@ type Nodes struct {
 // of the topology.
 func (n Nodes) NodePatterns() []string { return n.Nodes }
 
+// Hosts are the host patterns of a fault on hosts. Kinds on hosts embed it.
+type Hosts struct {
+	Hosts []string `yaml:"hosts" doc:"patterns such as host-*; each must match a host"`
+}
+
+// HostPatterns gives the patterns; the loader checks that each matches a host of
+// the topology.
+func (h Hosts) HostPatterns() []string { return h.Hosts }
+
 // LinkFault is a fault on links.
 type LinkFault interface{ LinkPatterns() []string }
 
 // NodeFault is a fault on nodes.
 type NodeFault interface{ NodePatterns() []string }
 
+// DividingFault is a fault on the links between two groups of nodes. Of its link
+// patterns, which go from each side to the other, one must match a link.
+type DividingFault interface {
+	LinkFault
+	// NodeSides gives the node patterns of the two groups; the loader checks that
+	// each matches a node, and no node is on both sides.
+	NodeSides() [2][]string
+}
+
+// HostFault is a fault on hosts. What it says of its nodes, as a [Stopper], it
+// says of all nodes on its hosts.
+type HostFault interface {
+	HostPatterns() []string
+	// Lacks says what a host would need for the fault to bite and does not have, by
+	// its topology alone, so that a file is refused before anything starts: the
+	// problem without the host's name, and what would be right. It is nil where
+	// nothing is missing.
+	Lacks(t *topologies.Topology, host topologies.Host) *FieldError
+}
+
 // TrafficFault is a fault in what players ask for.
 type TrafficFault interface {
-	// TrafficTarget gives the load generator's node and the operation.
+	// TrafficTarget gives the load generator's node and the operation, "" for a
+	// fault of no single one.
 	TrafficTarget() (node, operation string)
 	// TrafficFactor is what the operation's rate is multiplied by while the
-	// fault holds: the load gate expects no less of the generator.
+	// fault holds: the load gate expects no less of the generator. It is 1 for a
+	// fault that changes no rate.
 	TrafficFactor() float64
 }
 

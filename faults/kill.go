@@ -14,10 +14,10 @@ func init() {
 		Group:   GroupNode,
 		Summary: "The node dies and stays dead",
 		Doc: `The node's processes are ended with SIGKILL and nothing starts them again while the
-fault is held; what they had in memory is lost. Undoing starts the node again, at its old
-address, with what is on its file system. Clients on a proxied link see connections that
-are accepted and reset; clients on a direct one get no answer, since the address is gone
-with the node.`,
+fault is held, whatever the node's restart policy says; what they had in memory is lost.
+Undoing starts the node again, at its old address, with what is on its file system.
+Clients on a proxied link see connections that are accepted and reset; clients on a direct
+one get no answer, since the address is gone with the node.`,
 		Seen: `the engine says that the node is not running, and it accepts no connection straight to
 it. It is gone when the node runs and accepts one.`,
 		Example: `nodes: [server]`,
@@ -53,6 +53,8 @@ func dead(ctx context.Context, t *target) (bool, error) {
 	switch {
 	case err != nil:
 		return false, err
+	case state.Restarting:
+		return false, fmt.Errorf("node %s: it is dead, but the engine is about to start it again", t.Name())
 	case !state.Running && accepts:
 		return false, fmt.Errorf("node %s: the engine says that it is dead, but it accepts connections", t.Name())
 	case state.Running && !accepts:

@@ -46,20 +46,26 @@ type onLinks struct {
 // arm finds the links of the patterns. The name is the kind with a number of
 // the fault's own, since two faults of a kind may share a link.
 func (l Links) arm(sys *topologies.System, kind string, rng *rand.Rand) (*onLinks, string, error) {
-	a := &onLinks{relay: sys.Relay(), touched: map[string]bool{}}
 	var links []topologies.Link
 	for _, pattern := range l.Links {
 		matched := sys.Topology().MatchLinks(pattern)
 		if len(matched) == 0 {
 			return nil, "", fmt.Errorf("links: %q matches no link of topology %s; it has %s", pattern, sys.Topology().Name, linkNames(sys.Topology().Links))
 		}
-		for _, m := range matched {
-			if !slices.Contains(links, m) {
-				links = append(links, m)
-			}
-		}
+		links = append(links, matched...)
 	}
+	return armLinks(sys, links, kind, rng)
+}
+
+// armLinks makes a fault on links, which must all have a proxy.
+func armLinks(sys *topologies.System, links []topologies.Link, kind string, rng *rand.Rand) (*onLinks, string, error) {
+	a := &onLinks{relay: sys.Relay(), touched: map[string]bool{}}
+	var seen []topologies.Link
 	for _, link := range links {
+		if slices.Contains(seen, link) {
+			continue
+		}
+		seen = append(seen, link)
 		if _, proxied := sys.Addressed().Links[link]; !proxied || a.relay == nil {
 			return nil, "", fmt.Errorf("link %s: it has no proxy; start the topology with this link among the proxied ones", link)
 		}

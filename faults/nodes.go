@@ -2,14 +2,10 @@ package faults
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
-	"sync"
-
-	"golang.org/x/sync/errgroup"
 
 	"relapse/topologies"
 )
@@ -25,23 +21,15 @@ func (n Nodes) validate() error {
 // target is a node of a fault, and where to look at it from outside.
 type target struct {
 	*topologies.Instance
-	dial    dialer // nil for a node that answers nobody
-	touched bool   // may hold some of the fault; guarded by onNodes.mu
+	dial dialer // nil for a node that answers nobody
 }
 
-// onNodes is a fault on nodes: the same act on each of them, what takes it
-// back, and one way to look at a node from outside.
-type onNodes struct {
-	inject, undo func(context.Context, *target) error
-	look         func(context.Context, *target) (bool, error)
-
-	mu      sync.Mutex
-	targets []*target
-}
+// onNodes is a fault on nodes.
+type onNodes = onEach[*target]
 
 // arm finds the nodes of the patterns, which must all be running.
 func (n Nodes) arm(ctx context.Context, sys *topologies.System) (*onNodes, error) {
-	a := &onNodes{}
+	a := &onNodes{what: "node"}
 	var names []string
 	for _, pattern := range n.Nodes {
 		matched := sys.Topology().MatchNodes(pattern)
@@ -74,96 +62,6 @@ func (n Nodes) arm(ctx context.Context, sys *topologies.System) (*onNodes, error
 		a.targets = append(a.targets, t)
 	}
 	return a, nil
-}
-
-// Inject acts on every node at once.
-func (a *onNodes) Inject(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	ctx, cancel := settled(ctx)
-	defer cancel()
-	return a.each(func(t *target) error {
-		// Noted first: a call whose answer is lost may have been obeyed.
-		a.mu.Lock()
-		t.touched = true
-		a.mu.Unlock()
-		return a.inject(ctx, t)
-	})
-}
-
-// Undo takes the act back on the nodes that may hold it. The error says which
-// ones still may.
-func (a *onNodes) Undo(ctx context.Context) error {
-	return a.each(func(t *target) error {
-		a.mu.Lock()
-		touched := t.touched
-		a.mu.Unlock()
-		if !touched {
-			return nil
-		}
-		if err := a.undo(ctx, t); err != nil {
-			return fmt.Errorf("node %s may still hold the fault: %w", t.Name(), err)
-		}
-		a.mu.Lock()
-		t.touched = false
-		a.mu.Unlock()
-		return nil
-	})
-}
-
-// InEffect looks at every node at once. All must show the fault, or none.
-func (a *onNodes) InEffect(ctx context.Context) (bool, error) {
-	var mu sync.Mutex
-	var seen tally
-	err := a.each(func(t *target) error {
-		yes, err := a.look(ctx, t)
-		if err != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		seen.add(t.Name(), yes)
-		return nil
-	})
-	if err != nil {
-		return false, err
-	}
-	return seen.verdict()
-}
-
-func (a *onNodes) each(do func(*target) error) error {
-	errs := make([]error, len(a.targets))
-	var group errgroup.Group
-	for i, t := range a.targets {
-		group.Go(func() error {
-			errs[i] = do(t)
-			return nil
-		})
-	}
-	_ = group.Wait() // each error is in its place
-	return errors.Join(errs...)
-}
-
-// tally is which targets show a fault. All must, or none: in between, there is
-// no answer but an error that names the targets on either side.
-type tally struct{ with, without []string }
-
-func (t *tally) add(name string, seen bool) {
-	if seen {
-		t.with = append(t.with, name)
-	} else {
-		t.without = append(t.without, name)
-	}
-}
-
-func (t *tally) verdict() (bool, error) {
-	if len(t.with) > 0 && len(t.without) > 0 {
-		slices.Sort(t.with)
-		slices.Sort(t.without)
-		return false, fmt.Errorf("seen on %s but not on %s", strings.Join(t.with, ", "), strings.Join(t.without, ", "))
-	}
-	return len(t.with) > 0, nil
 }
 
 // accepts says whether the node takes a connection. One that answers nobody is

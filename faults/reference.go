@@ -27,7 +27,8 @@ phases:
 
 Every fault is looked for from outside before a play counts: it must be seen
 after it was injected and must be gone after it was undone. Durations are
-written `+"`100ms`, rates `2.5Mbit` or `300kB` (per second), shares `2%`"+`.
+written `+"`100ms`, rates `2.5Mbit` or `300kB` (per second), shares `2%`"+`, and
+sizes as in a compose file: `+"`64m`"+`.
 Links are written `+"`client -> server` or `client -> server:port`, and `*`"+` matches
 any part of a name.
 

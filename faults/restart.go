@@ -2,9 +2,9 @@ package faults
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,96 +44,136 @@ func (f *restarts) Validate() error {
 // Stops says that the node does not answer, on purpose.
 func (f *restarts) Stops() bool { return true }
 
-// armedRestart remembers which process ran before, by the time of its start.
-type armedRestart struct {
-	*onNodes
-	after time.Duration
-
-	mu     sync.Mutex
-	before map[string]time.Time // nodes that were killed and not undone
-	cancel context.CancelFunc   // of the starts that are to come
-	starts sync.WaitGroup
-	failed error // of the starts
-}
-
 func (f *restarts) Arm(ctx context.Context, sys *topologies.System, _ *rand.Rand) (Armed, error) {
 	nodes, err := f.arm(ctx, sys)
 	if err != nil {
 		return nil, err
 	}
-	a := &armedRestart{onNodes: nodes, after: f.After, before: map[string]time.Time{}}
+	return newRestarting(nodes, f.After, 0), nil
+}
+
+// restarting is nodes that are killed and started again, once or in a loop.
+//
+//	killed --down--> started --up--> killed --down--> started ...
+//
+// It remembers which processes it killed, by the time of their start.
+type restarting struct {
+	*onNodes
+	down time.Duration // from a death to the start after it
+	up   time.Duration // from a start to the death after it; 0 for none
+
+	mu     sync.Mutex
+	killed map[string][]time.Time // starts of the processes killed since Inject, by node
+	cancel context.CancelFunc     // of what is to come; nil before Inject
+	ended  chan struct{}          // closed when nothing is to come any more
+	failed error                  // of what came
+}
+
+func newRestarting(nodes *onNodes, down, up time.Duration) *restarting {
+	a := &restarting{onNodes: nodes, down: down, up: up, killed: map[string][]time.Time{}}
 	nodes.inject = a.kill
 	nodes.undo = func(ctx context.Context, t *target) error { return t.Start(ctx) }
 	nodes.look = a.restarted
-	return a, nil
+	return a
 }
 
-// Inject kills the nodes and has them started in time. The starts outlive the
-// call and end with Undo.
-func (a *armedRestart) Inject(ctx context.Context) error {
+// Inject kills the nodes and has the rest happen in time. It outlives the call
+// and ends with Undo.
+func (a *restarting) Inject(ctx context.Context) error {
 	if err := a.onNodes.Inject(ctx); err != nil {
 		return err
 	}
-	starting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
 	a.mu.Lock()
-	a.cancel, a.failed = cancel, nil
+	a.cancel, a.ended, a.failed = cancel, ended, nil
 	a.mu.Unlock()
-	a.starts.Go(func() {
-		if a.after > 0 && !pause(starting, a.after) {
-			return
-		}
-		if err := a.each(func(t *target) error { return t.Start(starting) }); err != nil && starting.Err() == nil {
+	go func() {
+		defer close(ended)
+		if err := a.run(running); err != nil && running.Err() == nil {
 			a.mu.Lock()
-			a.failed = errors.Join(a.failed, err)
+			a.failed = err
 			a.mu.Unlock()
 		}
-	})
+	}()
 	return nil
 }
 
-// Undo ends the starts that are to come and has every node running.
-func (a *armedRestart) Undo(ctx context.Context) error {
+func (a *restarting) run(ctx context.Context) error {
+	for {
+		if a.down > 0 && !pause(ctx, a.down) {
+			return nil
+		}
+		if err := a.each(func(t *target) error { return t.Start(ctx) }); err != nil {
+			return fmt.Errorf("starting again: %w", err)
+		}
+		if a.up == 0 || !pause(ctx, a.up) {
+			return nil
+		}
+		// A kill that is given up may still be obeyed, after Undo.
+		settling, cancel := settled(ctx)
+		err := a.each(func(t *target) error { return a.kill(settling, t) })
+		cancel()
+		if err != nil {
+			return fmt.Errorf("killing again: %w", err)
+		}
+	}
+}
+
+// Undo ends what is to come and has every node running.
+func (a *restarting) Undo(ctx context.Context) error {
 	a.mu.Lock()
-	cancel := a.cancel
+	cancel, ended := a.cancel, a.ended
 	a.mu.Unlock()
 	if cancel != nil {
 		cancel()
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			return fmt.Errorf("the nodes may still be killed or started: %w", ctx.Err())
+		}
 	}
-	a.starts.Wait()
 	if err := a.onNodes.Undo(ctx); err != nil {
 		return err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	clear(a.before)
+	clear(a.killed)
 	return nil
 }
 
-func (a *armedRestart) kill(ctx context.Context, t *target) error {
+func (a *restarting) kill(ctx context.Context, t *target) error {
 	state, err := t.State(ctx)
 	if err != nil {
 		return err
 	}
 	a.mu.Lock()
-	a.before[t.Name()] = state.StartedAt
+	a.killed[t.Name()] = append(a.killed[t.Name()], state.StartedAt)
 	a.mu.Unlock()
 	return t.Kill(ctx)
 }
 
-func (a *armedRestart) restarted(ctx context.Context, t *target) (bool, error) {
+// restarted says whether the process that was to be killed is dead: the one from
+// before, or in a loop the one after it, which tells a loop from a restart.
+func (a *restarting) restarted(ctx context.Context, t *target) (bool, error) {
 	state, err := t.State(ctx)
 	if err != nil {
 		return false, err
 	}
 	a.mu.Lock()
-	before, killed := a.before[t.Name()]
-	failed := a.failed
+	killed, failed := slices.Clone(a.killed[t.Name()]), a.failed
 	a.mu.Unlock()
+	victim := 0
+	if a.up > 0 {
+		victim = 1
+	}
 	switch {
 	case failed != nil:
-		return false, fmt.Errorf("starting again: %w", failed)
-	case killed:
-		return !state.Running || state.StartedAt.After(before), nil
+		return false, failed
+	case len(killed) > victim:
+		return !state.Running || state.StartedAt.After(killed[victim]), nil
+	case len(killed) > 0:
+		return false, nil // has not died again yet
 	case !state.Running:
 		return false, fmt.Errorf("node %s: it is dead", t.Name())
 	}

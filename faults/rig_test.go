@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -20,10 +21,11 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // rig is the one system that all tests with containers share: that one test
 // must leave nothing behind for the next is part of what they test.
 var rig struct {
-	once   sync.Once
-	folder string
-	system *topologies.System
-	err    error
+	once    sync.Once
+	folder  string
+	system  *topologies.System
+	noHosts error // why the rig has none
+	err     error
 }
 
 const plainRate = 80 // of each operation of the players, per second
@@ -69,17 +71,41 @@ func startRig() (*topologies.System, error) {
 	if err != nil {
 		return nil, err
 	}
+	if rig.noHosts = topologies.CheckHosts(ctx); rig.noHosts != nil {
+		topology = withoutHosts(topology)
+	}
 	s, err := topologies.Start(ctx, topology, topologies.Options{
 		Run: fmt.Sprintf("faults-%d", os.Getpid()), Binary: program, Proxied: topology.MatchLinks("client -> *"),
 	})
 	if err != nil {
 		return nil, err
 	}
-	players, err := s.Players("players")
-	if err != nil {
-		return s, err
+	for _, generator := range []string{"players", "bystanders"} {
+		players, err := s.Players(generator)
+		if err != nil {
+			return s, err
+		}
+		if err := players.SetRates(ctx, map[string]float64{"get": plainRate, "other": plainRate, "plain": 1}); err != nil {
+			return s, err
+		}
 	}
-	return s, players.SetRates(ctx, map[string]float64{"get": plainRate, "other": plainRate})
+	return s, nil
+}
+
+// withoutHosts takes the hosts away with all that is on them.
+func withoutHosts(t *topologies.Topology) *topologies.Topology {
+	out := *t
+	out.Hosts = nil
+	out.Nodes = slices.DeleteFunc(slices.Clone(t.Nodes), func(n topologies.Node) bool { return n.Host != "" })
+	return &out
+}
+
+// needHosts skips the kinds on hosts where there can be none.
+func needHosts(t *testing.T, kind faults.Kind) {
+	t.Helper()
+	if kind.Group == faults.GroupHost && rig.noHosts != nil {
+		t.Skip("the rig has no hosts: ", rig.noHosts)
+	}
 }
 
 // decoded gives a fault whose parameters are written in yaml.

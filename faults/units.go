@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker/go-units"
 	"github.com/goccy/go-yaml/ast"
 )
 
@@ -17,6 +18,10 @@ type Rate float64
 
 // Percent is a share in percent: "2%" is 2.
 type Percent float64
+
+// Size is an amount of memory in bytes. Incident files write it as compose files
+// do: "64m" is 64 MiB.
+type Size int64
 
 // UnitError is a value that cannot be read in its unit.
 type UnitError struct {
@@ -40,6 +45,7 @@ var rateUnits = []struct {
 
 const (
 	rateHint     = "write a number and bit, kbit, Mbit, Gbit, B, kB, MB or GB (per second): 2.5Mbit, 300kB"
+	sizeHint     = "write a number and k, m or g, as in a compose file: 64m, 1g"
 	percentHint  = "write a number and %: 2%, 0.5%"
 	durationHint = "write a number and ms, s, m or h: 100ms, 1.5s"
 )
@@ -60,6 +66,20 @@ func ParseRate(text string) (Rate, error) {
 		return Rate(value * u.bytes), nil
 	}
 	return 0, &UnitError{text, "is not a rate", rateHint}
+}
+
+// ParseSize reads a size as Compose does, in powers of 1024. A number without a
+// unit is refused: it would be bytes, which hardly anybody means.
+func ParseSize(text string) (Size, error) {
+	trimmed := strings.TrimSpace(text)
+	if trimmed == "" || strings.ContainsAny(trimmed[len(trimmed)-1:], "0123456789.") {
+		return 0, &UnitError{text, "is not a size", sizeHint}
+	}
+	bytes, err := units.RAMInBytes(trimmed)
+	if err != nil {
+		return 0, &UnitError{text, "is not a size", sizeHint}
+	}
+	return Size(bytes), nil
 }
 
 // ParsePercent reads a percentage.
@@ -101,11 +121,22 @@ func (r Rate) String() string {
 	return strconv.FormatFloat(bits, 'g', 4, 64) + "bit"
 }
 
+// String writes the size in the largest unit that keeps it above one.
+func (s Size) String() string {
+	return units.CustomSize("%.4g%s", float64(s), 1024, []string{"B", "k", "m", "g", "t"})
+}
+
 func (p Percent) String() string { return strconv.FormatFloat(float64(p), 'g', 4, 64) + "%" }
 
 // UnmarshalYAML reads the rate.
 func (r *Rate) UnmarshalYAML(node ast.Node) (err error) {
 	*r, err = ParseRate(node.GetToken().Value)
+	return err
+}
+
+// UnmarshalYAML reads the size.
+func (s *Size) UnmarshalYAML(node ast.Node) (err error) {
+	*s, err = ParseSize(node.GetToken().Value)
 	return err
 }
 

@@ -1,0 +1,155 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"relapse/topologies"
+)
+
+func init() {
+	Register(Kind{
+		Name:    "memory-limit",
+		Group:   GroupHost,
+		Summary: "A host, or a node, gets less memory",
+		Doc: `The nodes of each host together, or each node for itself, get no more memory than given.
+The kernel first takes back what it can, such as page cache; what is asked for beyond the
+limit then makes it kill. A limit below what is in use is refused by cgroup version 1, and
+version 2 kills until it fits. Undoing gives back the limit that was there before.`,
+		Seen:    `the limit is read back from the kernel (of a node, from the engine where the kernel's files cannot be seen).`,
+		Example: "hosts: [host-1]\nmemory: 64m",
+	}, func() Fault { return &memoryLimit{} })
+}
+
+type memoryLimit struct {
+	Hosts  `yaml:",inline"`
+	Nodes  `yaml:",inline"`
+	Memory Size `yaml:"memory" doc:"6m or more"`
+}
+
+// leastMemory is the engine's own minimum for a container.
+const leastMemory = Size(6 << 20)
+
+func (f *memoryLimit) Validate() error {
+	hosts, nodes := len(f.Hosts.Hosts) > 0, len(f.Nodes.Nodes) > 0
+	switch {
+	case hosts && nodes:
+		return &FieldError{"nodes", "stands beside hosts: a limit is of one or of the other", "make two faults of it"}
+	case !hosts && !nodes:
+		return &FieldError{"hosts", "is missing, and so is nodes", `write hosts: ["host-*"] or nodes: ["memcached-*"]`}
+	}
+	err := f.Hosts.validate()
+	if nodes {
+		err = f.Nodes.validate()
+	}
+	const hint = "write memory: 64m"
+	switch {
+	case err != nil:
+		return err
+	case f.Memory == 0:
+		return &FieldError{"memory", "is missing or zero", hint}
+	case f.Memory < leastMemory:
+		return &FieldError{"memory", fmt.Sprintf("is %s: it must be %s or more", f.Memory, leastMemory), hint}
+	}
+	return nil
+}
+
+// Stops says that nodes are killed, on purpose.
+func (f *memoryLimit) Stops() bool { return true }
+
+// Lacks says that the host has as little already.
+func (f *memoryLimit) Lacks(_ *topologies.Topology, host topologies.Host) *FieldError {
+	if host.Memory > 0 && host.Memory <= int64(f.Memory) {
+		return &FieldError{"hosts", fmt.Sprintf("has no more than %s already", Size(host.Memory)), fmt.Sprintf("write memory: with less than %s", Size(host.Memory))}
+	}
+	return nil
+}
+
+// limited is what has a memory limit in bytes, 0 for none: a node or a host.
+type limited interface {
+	Name() string
+	Memory(ctx context.Context) (int64, error)
+	SetMemory(ctx context.Context, bytes int64) error
+}
+
+type limitedHost struct{ *topologies.HostInstance }
+
+func (h limitedHost) Memory(context.Context) (int64, error) {
+	limits, err := h.Limits()
+	return limits.MemoryBytes, err
+}
+
+func (h limitedHost) SetMemory(_ context.Context, bytes int64) error {
+	return h.HostInstance.SetMemory(bytes)
+}
+
+// targets finds the hosts or the nodes.
+func (f *memoryLimit) targets(ctx context.Context, sys *topologies.System) (*onEach[limited], error) {
+	a := &onEach[limited]{what: "node"}
+	if len(f.Hosts.Hosts) == 0 {
+		nodes, err := f.Nodes.arm(ctx, sys)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range nodes.targets {
+			a.targets = append(a.targets, t.Instance)
+		}
+		return a, nil
+	}
+	a.what = "host"
+	hosts, err := f.Hosts.find(sys, f)
+	for _, h := range hosts {
+		a.targets = append(a.targets, limitedHost{h})
+	}
+	return a, err
+}
+
+type armedMemoryLimit struct {
+	*onEach[limited]
+	mu     sync.Mutex
+	before map[string]int64
+}
+
+func (f *memoryLimit) Arm(ctx context.Context, sys *topologies.System, _ *rand.Rand) (Armed, error) {
+	targets, err := f.targets(ctx, sys)
+	if err != nil {
+		return nil, err
+	}
+	limit := int64(f.Memory)
+	a := &armedMemoryLimit{onEach: targets, before: map[string]int64{}}
+	for _, t := range targets.targets {
+		has, err := t.Memory(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if has > 0 && has <= limit {
+			return nil, fmt.Errorf("%s %s: it has no more than %s already, so that a limit of %s takes nothing away", targets.what, t.Name(), Size(has), f.Memory)
+		}
+	}
+	targets.inject = func(ctx context.Context, t limited) error {
+		has, err := t.Memory(ctx)
+		if err != nil {
+			return err
+		}
+		a.mu.Lock()
+		a.before[t.Name()] = has
+		a.mu.Unlock()
+		return t.SetMemory(ctx, limit)
+	}
+	targets.undo = func(ctx context.Context, t limited) error {
+		a.mu.Lock()
+		before, known := a.before[t.Name()]
+		a.mu.Unlock()
+		if !known {
+			return nil // the limit was not read, so none was set
+		}
+		return t.SetMemory(ctx, before)
+	}
+	targets.look = func(ctx context.Context, t limited) (bool, error) {
+		has, err := t.Memory(ctx)
+		return has > 0 && has <= limit, err
+	}
+	return a, nil
+}
