@@ -16,6 +16,9 @@ type armSpec struct {
 	expected string
 	changes  []Change
 	expects  func(kind, id string) *bool
+	class    []string            // kinds of outage, any of which it may be
+	combines *PlannedCombination // where it is one of the combinations of causes
+	step     *PlannedStep        // where it is a step of a sweep
 }
 
 // overlays of all changes, each once, in the order in which they come.
@@ -32,8 +35,9 @@ func (a armSpec) overlays() []string {
 }
 
 // Arms gives the names of all arms, in the order in which they are told:
-// healthy, unfixed (and unfixed-on-TRIGGER), without-CAUSE, fix-FIX,
-// fix-FIX-on-TRIGGER, fix-FIX-under-CHALLENGE.
+// healthy, unfixed (and unfixed-on-TRIGGER), without-CAUSE,
+// without-CAUSE-and-CAUSE, SWEEP-STEP, fix-FIX, fix-FIX-on-TRIGGER,
+// fix-FIX-under-CHALLENGE.
 func (i *Incident) Arms() []string {
 	arms := []string{"healthy", "unfixed"}
 	for _, t := range i.Triggers {
@@ -41,6 +45,16 @@ func (i *Incident) Arms() []string {
 	}
 	for _, c := range i.Causes {
 		arms = append(arms, "without-"+c.Name)
+	}
+	for _, off := range combinations(i.Combine) {
+		if len(off) > 1 { // of fewer the arms are there
+			arms = append(arms, armWithout(off))
+		}
+	}
+	for _, s := range i.Sweeps {
+		for _, step := range s.Value.Steps {
+			arms = append(arms, s.Name+"-"+step.Name)
+		}
 	}
 	for _, f := range i.Fixes {
 		arms = append(arms, "fix-"+f.Name)
@@ -71,58 +85,95 @@ func (e *UnknownArmError) Error() string {
 func (i *Incident) arm(name string) (armSpec, error) {
 	switch name {
 	case "healthy":
-		return armSpec{role: RoleHealthy, says: "Nothing triggers the incident", expected: "health", expects: i.asHealthy}, nil
+		return armSpec{role: RoleHealthy, says: "Nothing triggers the incident", expected: expectedHealth, expects: i.asHealthy}, nil
 	case "unfixed":
-		return armSpec{role: RoleUnfixed, says: "The incident as documented", expected: "outage", expects: i.asDocumented}, nil
+		a := armSpec{role: RoleUnfixed, says: "The incident as documented", expected: expectedOutage, expects: i.asDocumented, combines: i.combination(nil)}
+		if i.Class != nil {
+			a.class = i.Class.Unfixed
+		}
+		return a, nil
 	}
 	for _, t := range i.Triggers {
 		if name == "unfixed-on-"+t.Name {
-			return armSpec{RoleUnfixed, t.Value.Says, "outage", []Change{t.Value.Change}, i.asTriggered(t.Value)}, nil
+			return armSpec{role: RoleUnfixed, says: t.Value.Says, expected: expectedOutage, changes: []Change{t.Value.Change}, expects: i.asTriggered(t.Value)}, nil
 		}
 	}
 	for _, c := range i.Causes {
 		if name == "without-"+c.Name {
-			return i.causeArm(c.Value), nil
+			a := i.causeArm(c.Value)
+			a.combines = i.combination([]string{c.Name})
+			return a, nil
+		}
+	}
+	for _, off := range combinations(i.Combine) {
+		if len(off) > 1 && name == armWithout(off) {
+			return i.combinationArm(off), nil
+		}
+	}
+	for _, s := range i.Sweeps {
+		for _, step := range s.Value.Steps {
+			if name == s.Name+"-"+step.Name {
+				return i.stepArm(s.Name, step), nil
+			}
 		}
 	}
 	for _, f := range i.Fixes {
 		prefix := "fix-" + f.Name
 		if name == prefix {
-			return armSpec{RoleFix, f.Value.Says, f.Value.Promise.expected(), []Change{f.Value.Change}, i.promised(f.Value.Promise)}, nil
+			return i.promisedArm(RoleFix, f.Value.Says, f.Value.Promise, f.Value.Change), nil
 		}
 		for _, on := range f.Value.On {
 			if name == prefix+"-on-"+on.Name {
 				t, _ := i.Triggers.Get(on.Name)
-				return armSpec{RoleFix, f.Value.Says + " (" + t.Says + ")", on.Value.expected(), []Change{t.Change, f.Value.Change}, i.promised(on.Value)}, nil
+				return i.promisedArm(RoleFix, f.Value.Says+" ("+t.Says+")", on.Value, t.Change, f.Value.Change), nil
 			}
 		}
 		for _, c := range f.Value.Challenges {
 			if name == prefix+"-under-"+c.Name {
-				promise := i.challengePromise(f.Value, c.Value)
-				return armSpec{RoleChallenge, c.Value.Says, promise.expected(), []Change{f.Value.Change, c.Value.Change}, i.promised(promise)}, nil
+				return i.promisedArm(RoleChallenge, c.Value.Says, i.challengePromise(f.Value, c.Value), f.Value.Change, c.Value.Change), nil
 			}
 		}
 	}
 	return armSpec{}, &UnknownArmError{i.Name, name, i.Arms()}
 }
 
+// promisedArm is the incident with changes that come out as they promise.
+func (i *Incident) promisedArm(role Role, says string, p Promise, changes ...Change) armSpec {
+	return armSpec{role: role, says: says, expected: p.expected(), changes: changes, expects: i.promised(p), class: p.Class}
+}
+
 // causeArm is the incident with a cause taken away. A necessary cause that says
 // nothing more prevents all of it; one that is not necessary prevents none.
 func (i *Incident) causeArm(c Cause) armSpec {
-	a := armSpec{role: RoleCause, says: c.Says, changes: []Change{c.Without}}
+	a := armSpec{role: RoleCause, says: c.Says, changes: []Change{c.Without}, class: c.Class}
 	switch {
 	case !c.Promise.empty():
 		a.expected, a.expects = c.Promise.expected(), i.promised(c.Promise)
 	case c.Necessary:
-		a.expected, a.expects = "cured", i.asHealthy
+		a.expected, a.expects = expectedCured, i.asHealthy
 	default:
-		a.expected, a.expects = "outage", i.asDocumented
+		a.expected, a.expects = expectedOutage, i.asDocumented
+	}
+	return a
+}
+
+// stepArm is the incident at one size: an outage as documented, or none.
+func (i *Incident) stepArm(sweep string, s Step) armSpec {
+	outage := s.Outage != nil && *s.Outage
+	a := armSpec{role: RoleSweep, says: s.Says, expected: expectedNoOutage, class: s.Class, step: &PlannedStep{Sweep: sweep, Step: s.Name, Outage: outage}}
+	a.expects = i.promised(Promise{Restores: checkIDs(i.Objectives)})
+	if outage {
+		a.expected, a.expects = expectedOutage, i.asDocumented
+	}
+	if !s.Change.empty() {
+		a.changes = []Change{s.Change}
 	}
 	return a
 }
 
 // challengePromise is what a fix keeps under a challenge: what the challenge
-// says, or all that the fix promises where it says nothing.
+// says, or all that the fix promises where it says nothing. Of the kind of outage
+// a challenge speaks for itself.
 func (i *Incident) challengePromise(f Fix, c Challenge) Promise {
 	p := c.Promise
 	for _, id := range c.Holds {
@@ -133,16 +184,17 @@ func (i *Incident) challengePromise(f Fix, c Challenge) Promise {
 		}
 	}
 	if p.empty() {
-		return f.Promise
+		p = f.Promise
+		p.Class = c.Class
 	}
 	return p
 }
 
 func (p Promise) expected() string {
 	if len(p.Leaves) > 0 {
-		return "mixed"
+		return expectedMixed
 	}
-	return "cured"
+	return expectedCured
 }
 
 func always(v bool) *bool { return &v }

@@ -17,6 +17,9 @@ func (i *Incident) LinkNames(overlays []string) ([]string, error) {
 	return out, nil
 }
 
+// NodeEvent is what is told of a node at the end of a play.
+var NodeEvent = nodeEvent
+
 // Journal is a play's journal, to be written to without a play.
 type Journal = journal
 

@@ -107,7 +107,7 @@ func (j judge) loadComplete() []Gate {
 				if rate == 0 {
 					continue
 				}
-				want := rate * j.surge(node, op, phase)
+				want := rate * j.Plan.surge(node, op, phase)
 				short := max(want*shortfallBound, 2/window)
 				r := j.query(from, phase.End,
 					`sum(rate(relapse_offered_total{node=%q,op=%q}[$phase])) - (sum(rate(relapse_requests_total{node=%q,op=%q,outcome="unsent"}[$phase])) or vector(0)) >= %g`,
@@ -123,16 +123,6 @@ func (j judge) loadComplete() []Gate {
 	}
 	slices.SortFunc(out, func(a, b Gate) int { return strings.Compare(a.Reason, b.Reason) })
 	return out
-}
-
-func (j judge) surge(node, op string, phase PlannedPhase) float64 {
-	factor := 1.0
-	for _, s := range j.Plan.Surges {
-		if s.Node == node && s.Operation == op && s.Start <= phase.Start && s.End >= phase.End {
-			factor *= s.Times
-		}
-	}
-	return factor
 }
 
 // samplesComplete asks for a sample a second of every measured node, except of

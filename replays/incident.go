@@ -41,7 +41,10 @@ type Incident struct {
 	Invariants []Check            `yaml:"invariants"`
 	Triggers   Ordered[Trigger]   `yaml:"triggers"`
 	Causes     Ordered[Cause]     `yaml:"causes"`
+	Combine    []string           `yaml:"combine"` // causes of which every combination is taken away: the outage needs all of them
+	Sweeps     Ordered[Sweep]     `yaml:"sweeps"`
 	Fixes      Ordered[Fix]       `yaml:"fixes"`
+	Class      *ClassTest         `yaml:"class"` // how the kind of outage is found out
 	Alerts     *Alerts            `yaml:"alerts"`
 	Charts     []Chart            `yaml:"charts"` // what a report draws
 
@@ -138,8 +141,10 @@ type Promise struct {
 	Restores Names `yaml:"restores"` // objectives that hold
 	Cures    Names `yaml:"cures"`    // symptoms that are not seen
 	Leaves   Names `yaml:"leaves"`   // objectives that still fail, symptoms that are still seen
+	Class    Names `yaml:"class"`    // kinds of outage, any of which it may be; not looked at where none is named
 }
 
+// empty says whether nothing is said of any check.
 func (p Promise) empty() bool { return len(p.Restores)+len(p.Cures)+len(p.Leaves) == 0 }
 
 // Cause is a contributing factor that can be taken away.
@@ -166,6 +171,48 @@ type Challenge struct {
 	Change  Change `yaml:"change"`
 	Promise `yaml:",inline"`
 	Holds   Names `yaml:"holds"` // objectives that hold and symptoms that stay cured, in one list
+}
+
+// Sweep plays the incident at several sizes of one of its parts, to show where
+// it turns into an outage.
+type Sweep struct {
+	Says  string `yaml:"says"`
+	Steps []Step `yaml:"steps"`
+}
+
+// Step is one size; its arm is SWEEP-STEP.
+type Step struct {
+	Name   string `yaml:"name"`
+	Says   string `yaml:"says"`
+	Change Change `yaml:"change"` // none at the documented size
+	Outage *bool  `yaml:"outage"` // every symptom and a failing objective as documented; otherwise every objective holds, and of symptoms nothing is said
+	Class  Names  `yaml:"class"`  // as in a Promise
+}
+
+// ClassTest says how the kind of an outage is found out: what is measured, and
+// in which phases the trigger comes and goes. See [Classify].
+type ClassTest struct {
+	Goodput  string `yaml:"goodput"`  // PromQL that gives one series, per second: what players got of what they asked for
+	Offered  string `yaml:"offered"`  // the same of what they asked for, each request once; without an outage all of it can be answered
+	Attempts string `yaml:"attempts"` // the same with what was sent again
+	Latency  string `yaml:"latency"`  // seconds, the 99th percentile
+	Baseline string `yaml:"baseline"` // phase before the trigger
+	Trigger  string `yaml:"trigger"`  // phase of the trigger
+	Wait     string `yaml:"wait"`     // phase after it: the trigger is gone, the load is the baseline's
+	Push     string `yaml:"push"`     // phase in which the load is cut to near nothing
+	Again    string `yaml:"again"`    // phase in which the load is back
+	// ClientTimeout is how long a client waits for an answer: a wait shorter than
+	// ten of them shows nothing.
+	ClientTimeout time.Duration `yaml:"client_timeout"`
+	WaitAtLeast   *ShortWait    `yaml:"wait_at_least"`
+	Unfixed       Names         `yaml:"unfixed"` // kinds of outage, any of which the documented one must be
+}
+
+// ShortWait allows a shorter wait than the procedure asks for, and says why that
+// is long enough here.
+type ShortWait struct {
+	Lasts  time.Duration `yaml:"lasts"`
+	Reason string        `yaml:"reason"`
 }
 
 // Alerts are ordinary Prometheus rules, and when they should fire.

@@ -35,6 +35,10 @@ func JudgePlay(r *Record) PlayVerdict {
 		v.Findings = append(v.Findings, f)
 	}
 	v.Findings = append(v.Findings, j.alerts()...)
+	v.Class = j.class(v.Faults)
+	if f, ok := j.classFinding(v.Class); ok {
+		v.Findings = append(v.Findings, f)
+	}
 	var outcomes []Outcome
 	for _, f := range v.Findings {
 		if f.Expected != nil {
@@ -100,10 +104,10 @@ func (j judge) check(c PlannedCheck) []Finding {
 	return j.baseline(c, out)
 }
 
-// baseline makes the phases before anything is broken count in the un-fixed
-// arm: an outage that was there from the start is not the documented one.
+// baseline makes the phases before anything is broken count where an outage is
+// expected: an outage that was there from the start is not the documented one.
 func (j judge) baseline(c PlannedCheck, findings []Finding) []Finding {
-	if j.Plan.Role != RoleUnfixed || c.Kind != KindObjective {
+	if !j.Plan.goesDown() || c.Kind != KindObjective {
 		return findings
 	}
 	for k := range findings {
@@ -119,6 +123,12 @@ func (j judge) baseline(c PlannedCheck, findings []Finding) []Finding {
 		}
 	}
 	return findings
+}
+
+// goesDown says whether the arm should be an outage as documented: un-fixed, or a
+// step of a sweep that says so.
+func (p *Plan) goesDown() bool {
+	return p.Role == RoleUnfixed || p.Step != nil && p.Step.Outage
 }
 
 // firstTrigger is when the first fault that is no condition begins, or the
@@ -183,10 +193,10 @@ func firstHeld(results []samples.Result) samples.Result {
 // outageCheck is the id of the finding that is made of all objectives.
 const outageCheck = "outage"
 
-// outage is the finding that makes an un-fixed arm an outage: at least one
-// objective fails after the trigger.
+// outage is the finding that makes an arm an outage that should be one: at least
+// one objective fails after the trigger.
 func (j judge) outage(findings []Finding) (Finding, bool) {
-	if j.Plan.Role != RoleUnfixed {
+	if !j.Plan.goesDown() {
 		return Finding{}, false
 	}
 	f := Finding{

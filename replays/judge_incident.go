@@ -18,9 +18,9 @@ type Judged struct {
 // Reproduced means that the healthy and the un-fixed arm both came out as they
 // should: every symptom was seen, at least one objective failed, and neither
 // was so without the trigger. A fix holds only in a run in which the un-fixed
-// arm failed.
+// arm failed. Causes that are said to be needed together must all be needed.
 func JudgeIncident(plays []Judged, repeat int) Verdict {
-	v := Verdict{Outcome: Unknown, Reasons: []string{}, Arms: []ArmVerdict{}, Vacuous: []Vacuous{}}
+	v := Verdict{Outcome: Unknown, Reasons: []string{}, Arms: []ArmVerdict{}, Vacuous: []Vacuous{}, Combinations: []Combination{}, Sweeps: []SweepVerdict{}}
 	var roles []Role
 	for _, p := range plays {
 		v.Incident, v.Title = p.Plan.Incident, p.Plan.Title
@@ -44,8 +44,8 @@ func JudgeIncident(plays []Judged, repeat int) Verdict {
 	healthy, unfixed := armsPassed(v.Arms, roles, RoleHealthy), armsPassed(v.Arms, roles, RoleUnfixed)
 	documented := slices.ContainsFunc(v.Arms, func(a ArmVerdict) bool { return a.Arm == "unfixed" })
 	v.Reproduced = documented && healthy == Pass && unfixed == Pass
-	if len(plays) > 0 && !v.Reproduced && slices.ContainsFunc(roles, func(r Role) bool { return r == RoleCause || r == RoleFix || r == RoleChallenge }) {
-		v.Reasons = append(v.Reasons, "the incident was not reproduced in this run, so causes taken away and fixes prove nothing")
+	if len(plays) > 0 && !v.Reproduced && slices.ContainsFunc(roles, func(r Role) bool { return r != RoleHealthy && r != RoleUnfixed }) {
+		v.Reasons = append(v.Reasons, "the incident was not reproduced in this run, so causes taken away, sweeps and fixes prove nothing")
 		v.Outcome = Worst(v.Outcome, Unknown)
 	}
 	if slices.Contains(roles, RoleHealthy) && slices.Contains(roles, RoleUnfixed) {
@@ -55,6 +55,8 @@ func JudgeIncident(plays []Judged, repeat int) Verdict {
 		v.Outcome = Fail
 		v.Reasons = append(v.Reasons, fmt.Sprintf("%s %s came out the same in every arm: it proves nothing", c.Kind, c.Check))
 	}
+	v.Combinations, v.Sweeps = combinationsOf(plays, v.Arms), sweepsOf(plays, v.Arms)
+	v.judgeCombinations()
 	return v
 }
 
@@ -95,7 +97,7 @@ func (a *ArmVerdict) decide(repeat int) {
 	}
 	for _, p := range a.Runs {
 		if p.Outcome == a.Outcome {
-			a.Seconds, a.Findings, a.Faults, a.Validity = p.Seconds, p.Findings, p.Faults, p.Validity
+			a.Seconds, a.Findings, a.Faults, a.Validity, a.Class = p.Seconds, p.Findings, p.Faults, p.Validity, p.Class
 			break
 		}
 	}

@@ -45,7 +45,7 @@ func Load(fsys fs.FS, dir string) (*Incident, error) {
 	}
 	l.inc.files = map[string][]byte{FileName: src}
 	for _, step := range []func() error{
-		l.required, l.names, l.topology, l.faults, l.phases, l.checks, l.charts, l.arms, l.alerts, l.plans,
+		l.required, l.names, l.topology, l.faults, l.phases, l.checks, l.charts, l.class, l.arms, l.alerts, l.plans,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -111,6 +111,7 @@ func (l *loader) names() error {
 	entries("a fault", "faults", i.Faults.Names())
 	entries("a trigger", "triggers", i.Triggers.Names())
 	entries("a cause", "causes", i.Causes.Names())
+	entries("a sweep", "sweeps", i.Sweeps.Names())
 	entries("a fix", "fixes", i.Fixes.Names())
 	for _, f := range i.Fixes {
 		for _, name := range f.Value.Challenges.Names() {
@@ -307,8 +308,8 @@ func (l *loader) checks() error {
 				return l.fail("a check has no id", "write id: login-works, or the fact's number", group.field, n)
 			case slices.Contains(seen, c.ID):
 				return l.fail(fmt.Sprintf("check %s is there twice", c.ID), "give each check an id of its own", group.field, n, "id")
-			case !nameForm.MatchString(c.ID) || c.ID == outageCheck:
-				return l.fail(fmt.Sprintf("%q is no id for a check", c.ID), "use letters, digits, - . and _, begin with a letter or digit, and leave outage to the judge", group.field, n, "id")
+			case !nameForm.MatchString(c.ID) || c.ID == outageCheck || c.ID == classCheck:
+				return l.fail(fmt.Sprintf("%q is no id for a check", c.ID), "use letters, digits, - . and _, begin with a letter or digit, and leave outage and class to the judge", group.field, n, "id")
 			case c.Says == "":
 				return l.fail(fmt.Sprintf("check %s says nothing", c.ID), "say in one sentence what is seen when it holds", group.field, n)
 			case len(c.During) == 0:

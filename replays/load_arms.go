@@ -38,6 +38,12 @@ func (l *loader) arms() error {
 			return err
 		}
 	}
+	if err := l.combine(); err != nil {
+		return err
+	}
+	if err := l.sweeps(); err != nil {
+		return err
+	}
 	for _, f := range i.Fixes {
 		at := []any{"fixes", f.Name}
 		if err := l.change(f.Value.Change, append(at, "change")...); err != nil {
@@ -163,7 +169,7 @@ func (l *loader) promise(p Promise, keys ...any) error {
 			return l.fail(fmt.Sprintf("%s is said to be left and not to be left", id), "keep it in one list", append(slices.Clone(keys), "leaves", n)...)
 		}
 	}
-	return nil
+	return l.classes(p.Class, append(slices.Clone(keys), "class")...)
 }
 
 func (l *loader) alerts() error {
@@ -219,7 +225,8 @@ func (l *loader) plans() error {
 	held := map[string]bool{}
 	for n, arm := range arms {
 		if slices.Contains(arms[:n], arm) {
-			return l.fail(fmt.Sprintf("two arms are named %s", arm), "rename a fix or one of its challenges", "fixes")
+			field, hint := armField(arm)
+			return l.fail(fmt.Sprintf("two arms are named %s", arm), hint, field)
 		}
 		plan, err := l.inc.Plan(arm, 1)
 		var target *targetError
@@ -264,12 +271,25 @@ func (l *loader) plans() error {
 			errs = append(errs, same("fix-"+f.Name, "fix-"+f.Name+"-under-"+c, "fixes", f.Name, "challenges", c, "change"))
 		}
 	}
+	errs = append(errs, l.combinationsDiffer(plans), l.stepsDiffer(plans), l.classLoad(plans, arms))
 	for _, err := range errs {
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// armField is where an arm that is not named alone comes from, and what to
+// rename there.
+func armField(arm string) (field, hint string) {
+	switch {
+	case strings.HasPrefix(arm, "fix-"):
+		return "fixes", "rename a fix or one of its challenges"
+	case strings.HasPrefix(arm, "without-"):
+		return "causes", "rename a cause: combine puts -and- between their names"
+	}
+	return "sweeps", "rename a sweep or one of its steps"
 }
 
 // playsLike says whether two plans do the same, whatever they promise.

@@ -162,6 +162,8 @@ func toJSON(t *testing.T, v any) string {
 func FuzzLoad(f *testing.F) {
 	base := smallText(f)
 	f.Add(base)
+	f.Add(togetherText(f))
+	f.Add(classText(f))
 	for _, text := range []string{
 		"", "<<: *a", "&a", "? x", ": x", "- &a [*a]", "a: &a {<<: *a}", "incident: !!binary x", "faults: {<<: {}}", "? {a: b}\n: c",
 		"%YAML 1.2\n---\nincident: x", "incident: \"\\", "phases: [{lasts: }]", "symptoms: [{during: ~}]", "traffic: {players: {login: }}",

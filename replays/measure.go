@@ -21,8 +21,16 @@ type measuring struct {
 	done   chan struct{}
 }
 
+// kindContainer and kindRestarts are what the engine and the kernel know of a
+// node.
+const (
+	kindContainer = "container"
+	kindRestarts  = "restarts"
+)
+
 // measure starts to scrape every node: over its own protocol where the compose
-// file says how, and what its container uses; and the machine itself.
+// file says how, and what its container uses; every host; and the machine
+// itself.
 func (p *play) measure(machine *noise) (*measuring, error) {
 	targets := []*samples.Target{samples.NewFunc(toolNode, "machine", machine.sample)}
 	for _, n := range p.plan.nodes.Nodes {
@@ -30,7 +38,11 @@ func (p *play) measure(machine *noise) (*measuring, error) {
 		if err != nil {
 			return nil, err
 		}
-		targets = append(targets, samples.NewFunc(n.Name, "container", func() (map[string]float64, error) {
+		var on []string
+		if n.Host != "" {
+			on = []string{"host", n.Host}
+		}
+		targets = append(targets, samples.NewFunc(n.Name, kindContainer, func() (map[string]float64, error) {
 			u, err := instance.Usage()
 			if err != nil {
 				return nil, err
@@ -40,18 +52,28 @@ func (p *play) measure(machine *noise) (*measuring, error) {
 				"relapse_container_cpu_throttled_seconds_total": u.ThrottledSeconds,
 				"relapse_container_memory_bytes":                float64(u.MemoryBytes),
 			}, nil
-		}))
+		}, on...))
+		if n.Restart != "" {
+			targets = append(targets, samples.NewFunc(n.Name, kindRestarts, func() (map[string]float64, error) { return restarts(instance) }, on...))
+		}
 		if n.Metrics == nil {
 			continue
 		}
 		target, err := samples.NewTarget(samples.Endpoint{
-			Node: n.Name, Kind: n.Metrics.Kind, Path: n.Metrics.Path,
+			Node: n.Name, Host: n.Host, Kind: n.Metrics.Kind, Path: n.Metrics.Path,
 			Address: net.JoinHostPort(instance.Address().String(), strconv.Itoa(int(n.Metrics.Port))),
 		})
 		if err != nil {
 			return nil, err
 		}
 		targets = append(targets, target)
+	}
+	for _, h := range p.plan.nodes.Hosts {
+		host, err := p.sys.Host(h.Name)
+		if err != nil {
+			return nil, err
+		}
+		targets = append(targets, samples.NewFunc(h.Name, "host", func() (map[string]float64, error) { return hostUsage(host) }, "host", h.Name))
 	}
 	for _, l := range p.plan.proxied() {
 		targets = append(targets, samples.NewFunc(l.String(), "link", func() (map[string]float64, error) { return p.linkUsage(l) }))
@@ -67,6 +89,40 @@ func (p *play) measure(machine *noise) (*measuring, error) {
 		scraper.Run(ctx)
 	}()
 	return m, nil
+}
+
+// restarts asks the engine, which takes longer than to read the kernel's files:
+// only of nodes that it may start again.
+func restarts(i *topologies.Instance) (map[string]float64, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), samples.Deadline)
+	defer cancel()
+	state, err := i.State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]float64{"relapse_node_restarts_total": float64(state.Restarts)}, nil
+}
+
+// hostUsage is what the kernel counts for all nodes of a host together. A host
+// without a limit of memory has no series of it.
+func hostUsage(h *topologies.HostInstance) (map[string]float64, error) {
+	u, err := h.Usage()
+	if err != nil {
+		return nil, err
+	}
+	limits, err := h.Limits()
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]float64{
+		"relapse_host_cpu_seconds_total":   u.CPUSeconds,
+		"relapse_host_memory_bytes":        float64(u.MemoryBytes),
+		"relapse_host_shared_memory_bytes": float64(u.SharedMemoryBytes),
+	}
+	if limits.MemoryBytes > 0 {
+		out["relapse_host_memory_limit_bytes"] = float64(limits.MemoryBytes)
+	}
+	return out, nil
 }
 
 // linkUsage is what the relay says of a proxied link. Its wait is how long a
@@ -103,7 +159,7 @@ func (m *measuring) stop(from, to time.Time) []TargetHealth {
 	<-m.done
 	var out []TargetHealth
 	for _, h := range m.p.store.Health(from, to, gapBound) {
-		if h.Kind == "container" {
+		if h.Kind == kindContainer || h.Kind == kindRestarts {
 			continue // a container that is gone has no usage; its own protocol tells
 		}
 		t := TargetHealth{

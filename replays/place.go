@@ -88,7 +88,7 @@ func (s *source) place(err error) error {
 	return topologies.NewFileError(s.file, s.src, line, column, syntax.GetMessage(), hint)
 }
 
-const fieldsHint = "CONTRIBUTING.md describes the fields of an incident file, and replays/account-service/incident.yaml uses them all"
+const fieldsHint = "CONTRIBUTING.md describes the fields of an incident file, and replays/account-service/incident.yaml uses most of them"
 
 // placeField places what is wrong with a fault's parameter.
 func (s *source) placeField(err error, fault string) error {

@@ -19,6 +19,16 @@ const (
 	RoleCause     Role = "cause"     // a cause taken away
 	RoleFix       Role = "fix"       // a fix, as documented or under another trigger
 	RoleChallenge Role = "challenge" // a fix with a further fault thrown at it
+	RoleSweep     Role = "sweep"     // the incident at another size of one of its parts
+)
+
+// What arms are expected to be.
+const (
+	expectedHealth   = "health"    // nothing triggers it
+	expectedOutage   = "outage"    // as documented
+	expectedNoOutage = "no outage" // every objective holds, and of symptoms nothing is said
+	expectedCured    = "cured"     // what is promised holds, and nothing is left
+	expectedMixed    = "mixed"     // something is left
 )
 
 // Plan is everything that a play of one arm does and what it should show. It is
@@ -29,7 +39,7 @@ type Plan struct {
 	Arm      string          `json:"arm"`
 	Role     Role            `json:"role"`
 	Says     string          `json:"says"`
-	Expected string          `json:"expected"` // health, outage, cured, or mixed
+	Expected string          `json:"expected"` // health, outage, no outage, cured, or mixed
 	Seed     uint64          `json:"seed"`
 	Topology string          `json:"topology"`
 	Overlays []string        `json:"overlays"`
@@ -45,6 +55,10 @@ type Plan struct {
 	Load     []PlannedSource `json:"load"`            // load generators
 	nodes    *topologies.Topology
 	armable  map[string]faults.Fault
+
+	Combination *PlannedCombination `json:"combination,omitempty"` // which of the causes combined are there
+	Step        *PlannedStep        `json:"step,omitempty"`        // of a sweep
+	Class       *PlannedClass       `json:"class,omitempty"`       // how the kind of outage is found out
 }
 
 // PlannedPhase is a phase with its place in the play, in seconds since the
@@ -85,6 +99,38 @@ type PlannedCheck struct {
 	Expected *bool              `json:"expected"`
 }
 
+// PlannedCombination says which of the causes that an outage needs together are
+// there in an arm.
+type PlannedCombination struct {
+	On []string `json:"on"`
+	Of []string `json:"of"`
+}
+
+// PlannedStep is an arm's place in a sweep, and whether it should be an outage
+// there.
+type PlannedStep struct {
+	Sweep  string `json:"sweep"`
+	Step   string `json:"step"`
+	Outage bool   `json:"outage"`
+}
+
+// PlannedClass says what tells the kind of an outage: PromQL without $phase, and
+// the names of phases. Attempts, latency, push and again may be missing.
+type PlannedClass struct {
+	Goodput     string   `json:"goodput"`
+	Offered     string   `json:"offered"`
+	Attempts    string   `json:"attempts,omitempty"`
+	Latency     string   `json:"latency,omitempty"`
+	Baseline    string   `json:"baseline"`
+	Trigger     string   `json:"trigger"`
+	Wait        string   `json:"wait"`
+	Push        string   `json:"push,omitempty"`
+	Again       string   `json:"again,omitempty"`
+	WaitAtLeast float64  `json:"wait_at_least"`         // seconds
+	WaitReason  string   `json:"wait_reason,omitempty"` // why less than the procedure asks for is enough
+	Expected    []string `json:"expected"`              // any of these kinds; none where the arm says nothing
+}
+
 // PlannedAlert is an alert that should fire, or should not.
 type PlannedAlert struct {
 	Alert    string  `json:"alert"`
@@ -117,6 +163,29 @@ func (p *Plan) Length() float64 {
 	return p.Phases[len(p.Phases)-1].End
 }
 
+// surge is what faults multiply an operation's rate by over a whole phase.
+func (p *Plan) surge(node, op string, phase PlannedPhase) float64 {
+	factor := 1.0
+	for _, s := range p.Surges {
+		if s.Node == node && s.Operation == op && s.Start <= phase.Start && s.End >= phase.End {
+			factor *= s.Times
+		}
+	}
+	return factor
+}
+
+// asked is what a phase asks for, with what faults add to it, by node and
+// operation, per second.
+func (p *Plan) asked(phase PlannedPhase) map[string]float64 {
+	out := map[string]float64{}
+	for node, rates := range phase.Traffic {
+		for op, rate := range rates {
+			out[node+" "+op] = rate * p.surge(node, op, phase)
+		}
+	}
+	return out
+}
+
 // Phase finds a phase by name.
 func (p *Plan) Phase(name string) (PlannedPhase, bool) {
 	for _, ph := range p.Phases {
@@ -138,6 +207,7 @@ func (i *Incident) Plan(arm string, seed uint64) (*Plan, error) {
 		Seed: seed, Topology: i.Topology, Speed: i.Speed,
 		Overlays: a.overlays(), Faults: []PlannedFault{}, Proxied: []string{}, Stopped: []string{},
 		Alerts: []PlannedAlert{}, Surges: []PlannedSurge{}, armable: map[string]faults.Fault{},
+		Combination: a.combines, Step: a.step, Class: i.planClass(a),
 	}
 	if p.nodes, err = i.topologyWith(p.Overlays); err != nil {
 		return nil, fmt.Errorf("arm %s: %w", arm, err)
@@ -206,6 +276,25 @@ func (i *Incident) planChecks(p *Plan, a armSpec) {
 			p.Checks = append(p.Checks, planned)
 		}
 	}
+}
+
+// planClass says how the kind of outage is found out; every arm is looked at, and
+// held to the kinds that it names.
+func (i *Incident) planClass(a armSpec) *PlannedClass {
+	c := i.Class
+	if c == nil {
+		return nil
+	}
+	p := &PlannedClass{
+		Goodput: strings.TrimSpace(c.Goodput), Offered: strings.TrimSpace(c.Offered),
+		Attempts: strings.TrimSpace(c.Attempts), Latency: strings.TrimSpace(c.Latency),
+		Baseline: c.Baseline, Trigger: c.Trigger, Wait: c.Wait, Push: c.Push, Again: c.Again,
+		WaitAtLeast: c.WaitFor().Seconds(), Expected: append([]string{}, a.class...),
+	}
+	if c.WaitAtLeast != nil {
+		p.WaitReason = c.WaitAtLeast.Reason
+	}
+	return p
 }
 
 // planAlerts asks for alerts where the incident is played as documented and for

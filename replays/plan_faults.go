@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"relapse/faults"
 	"relapse/topologies"
@@ -110,7 +111,28 @@ func (i *Incident) planTargets(p *Plan, name string, spec FaultSpec, start, end 
 			}
 		}
 	}
-	if f, ok := spec.Fault.(faults.LinkFault); ok {
+	if f, ok := spec.Fault.(faults.HostFault); ok {
+		for n, pattern := range f.HostPatterns() {
+			hosts := p.nodes.MatchHosts(pattern)
+			if len(hosts) == 0 {
+				return &targetError{name, "hosts", n, fmt.Sprintf("unknown host %q", pattern), nearHost(pattern, p.nodes)}
+			}
+			for _, h := range hosts {
+				if lacks := f.Lacks(p.nodes, h); lacks != nil {
+					return &targetError{name, "hosts", n, fmt.Sprintf("host %s %s", h.Name, lacks.Problem), lacks.Hint}
+				}
+				if s, ok := spec.Fault.(faults.Stopper); ok && s.Stops() {
+					p.Stopped = append(p.Stopped, p.nodes.OnHost(h.Name)...)
+				}
+			}
+		}
+	}
+	switch f := spec.Fault.(type) {
+	case faults.DividingFault:
+		if err := planSides(p, name, f); err != nil {
+			return err
+		}
+	case faults.LinkFault:
 		for n, pattern := range f.LinkPatterns() {
 			if len(p.nodes.MatchLinks(pattern)) == 0 {
 				return &targetError{name, "links", n, fmt.Sprintf("unknown link %q", pattern), near(pattern, linkNames(p.nodes))}
@@ -123,12 +145,42 @@ func (i *Incident) planTargets(p *Plan, name string, spec FaultSpec, start, end 
 		if !exists || len(target.Operations) == 0 {
 			return &targetError{name, "node", 0, fmt.Sprintf("unknown load generator %q", node), near(node, generators(p.nodes))}
 		}
+		if op == "" {
+			return nil // of no operation, so that no rate changes
+		}
 		if !slices.Contains(target.Operations, op) {
 			return &targetError{name, "operation", 0, fmt.Sprintf("unknown operation %q", op), near(op, target.Operations)}
 		}
 		p.Surges = append(p.Surges, PlannedSurge{name, node, op, f.TrafficFactor(), start, end})
 	}
 	return nil
+}
+
+// planSides checks the two groups of nodes of a fault that divides them.
+func planSides(p *Plan, name string, f faults.DividingFault) error {
+	var sides [2][]string
+	for n, patterns := range f.NodeSides() {
+		for _, pattern := range patterns {
+			nodes := p.nodes.MatchNodes(pattern)
+			if len(nodes) == 0 {
+				return &targetError{name, "sides", n, fmt.Sprintf("unknown node %q", pattern), near(pattern, nodeNames(p.nodes))}
+			}
+			sides[n] = append(sides[n], nodes...)
+		}
+	}
+	for _, node := range sides[1] {
+		if slices.Contains(sides[0], node) {
+			return &targetError{name, "sides", 1, fmt.Sprintf("node %s is on both sides", node), "write patterns that have no node in common"}
+		}
+	}
+	for _, pattern := range f.LinkPatterns() {
+		if len(p.nodes.MatchLinks(pattern)) > 0 {
+			return nil
+		}
+	}
+	return &targetError{name, "sides", 0,
+		fmt.Sprintf("no link goes between %s and %s", strings.Join(sides[0], ", "), strings.Join(sides[1], ", ")),
+		"the topology has " + strings.Join(linkNames(p.nodes), ", ")}
 }
 
 // planLinks finds the links to proxy: those that any fault of the incident
@@ -167,6 +219,18 @@ func nodeNames(t *topologies.Topology) []string {
 		out[n] = t.Nodes[n].Name
 	}
 	return out
+}
+
+// nearHost says which host may be meant.
+func nearHost(pattern string, t *topologies.Topology) string {
+	if len(t.Hosts) == 0 {
+		return "the topology has none: declare it under x-hosts and place services on it with cgroup_parent:"
+	}
+	names := make([]string, len(t.Hosts))
+	for n := range t.Hosts {
+		names[n] = t.Hosts[n].Name
+	}
+	return near(pattern, names)
 }
 
 func linkNames(t *topologies.Topology) []string {

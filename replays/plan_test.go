@@ -147,6 +147,38 @@ func TestPlannedFaults(t *testing.T) {
 	}
 }
 
+// TestPlannedTargets holds what the engine must know of a fault's targets: links
+// to proxy, nodes that stop, rates that change.
+func TestPlannedTargets(t *testing.T) {
+	const more = "more: {kind: surge, node: players, operation: ask, times: 2}"
+	for _, tc := range []struct {
+		name, fault              string
+		proxied, stopped, surges string
+	}{
+		{"surge", more, "[server -> store:11211]", "[]", "[ask 2]"},
+		{"malformed", "more: {kind: malformed, node: players, operation: ask, percent: 25%}", "[server -> store:11211]", "[]", "[ask 0.75]"},
+		{"reconnect-wave", "more: {kind: reconnect-wave, node: players, every: 1s}", "[server -> store:11211]", "[]", "[]"},
+		{"crash-loop", "more: {kind: crash-loop, nodes: [s*]}", "[server -> store:11211]", "[server store]", "[]"},
+		// Only one of its directions is a link.
+		{"partition", "more: {kind: partition, sides: [['se*', store], [players]]}", "[players -> server:8080 server -> store:11211]", "[]", "[]"},
+	} {
+		p := plan(t, loadText(t, strings.Replace(smallText(t), more, tc.fault, 1)), "unfixed")
+		surges := []string{}
+		for _, s := range p.Surges {
+			surges = append(surges, fmt.Sprint(s.Operation, " ", s.Times))
+		}
+		if have := fmt.Sprint(p.Proxied); have != tc.proxied {
+			t.Errorf("%s: proxied %s, want %s", tc.name, have, tc.proxied)
+		}
+		if have := fmt.Sprint(p.Stopped); have != tc.stopped {
+			t.Errorf("%s: stopped %s, want %s", tc.name, have, tc.stopped)
+		}
+		if have := fmt.Sprint(surges); have != tc.surges {
+			t.Errorf("%s: surges %s, want %s", tc.name, have, tc.surges)
+		}
+	}
+}
+
 func TestArms(t *testing.T) {
 	inc := loadSmall(t)
 	want := []string{
@@ -184,16 +216,21 @@ func TestExpectations(t *testing.T) {
 		"fix-patience-under-crowd": "waits-yes full-no noticed-? works-yes quick-no alive-yes",
 		"fix-patience-under-death": "waits-? full-no noticed-? works-yes quick-? alive-yes",
 	} {
-		var have []string
-		for _, c := range plan(t, inc, arm).Checks {
-			word := "?"
-			if c.Expected != nil {
-				word = map[bool]string{true: "yes", false: "no"}[*c.Expected]
-			}
-			have = append(have, c.ID+"-"+word)
-		}
-		if have := strings.Join(have, " "); have != want {
+		if have := expectations(plan(t, inc, arm)); have != want {
 			t.Errorf("%s\nhave %s\nwant %s", arm, have, want)
 		}
 	}
+}
+
+// expectations is what a plan promises of each check, in one line.
+func expectations(p *replays.Plan) string {
+	var out []string
+	for _, c := range p.Checks {
+		word := "?"
+		if c.Expected != nil {
+			word = map[bool]string{true: "yes", false: "no"}[*c.Expected]
+		}
+		out = append(out, c.ID+"-"+word)
+	}
+	return strings.Join(out, " ")
 }

@@ -293,7 +293,8 @@ func until(ctx context.Context, moment time.Time) error {
 	}
 }
 
-// findDead notes the nodes that do not run at the end.
+// findDead notes the nodes that do not run at the end and that nobody is about to
+// start again, and those that the engine has started again.
 func (p *play) findDead(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -305,11 +306,8 @@ func (p *play) findDead(ctx context.Context) {
 				return err
 			}
 			state, err := instance.State(ctx)
-			switch {
-			case err != nil:
-				p.log.write(Event{Event: EventNodeDead, Node: n.Name, Detail: err.Error()})
-			case !state.Running:
-				p.log.write(Event{Event: EventNodeDead, Node: n.Name, Detail: fmt.Sprintf("exit code %d", state.ExitCode)})
+			if e, ok := nodeEvent(n.Name, state, err); ok {
+				p.log.write(e)
 			}
 			return nil
 		})
@@ -317,6 +315,25 @@ func (p *play) findDead(ctx context.Context) {
 	if err := group.Wait(); err != nil {
 		p.log.write(Event{Event: EventTrouble, Detail: err.Error()})
 	}
+}
+
+// nodeEvent is what there is to tell of a node at the end of a play; false for
+// one that has lived all the time.
+func nodeEvent(node string, state topologies.State, err error) (Event, bool) {
+	e := Event{Event: EventNodeDead, Node: node}
+	switch {
+	case err != nil:
+		e.Detail = err.Error()
+	case !state.Running && !state.Restarting && state.OOMKilled:
+		e.Detail = fmt.Sprintf("exit code %d: the kernel killed it for memory", state.ExitCode)
+	case !state.Running && !state.Restarting:
+		e.Detail = fmt.Sprintf("exit code %d", state.ExitCode)
+	case state.Restarts > 0:
+		e.Event, e.Detail = EventNodeRestarted, fmt.Sprintf("started again by the engine %d times", state.Restarts)
+	default:
+		return Event{}, false
+	}
+	return e, true
 }
 
 // stop takes the logs, then the nodes down, and saves the samples meanwhile.

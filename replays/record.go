@@ -54,14 +54,15 @@ type Event struct {
 
 // The events of a play.
 const (
-	EventStarting  = "starting"   // detail: what is being set up
-	EventStarted   = "started"    // every node is ready
-	EventPhase     = "phase"      // a phase begins
-	EventPhasesEnd = "phases-end" // the last phase ended
-	EventFault     = "fault"      // a fault took a step, see faults.Step
-	EventNodeDead  = "node-dead"  // a node is found dead at the end
-	EventStopped   = "stopped"    // every node is gone
-	EventTrouble   = "trouble"    // the rig failed, or somebody interrupted
+	EventStarting      = "starting"       // detail: what is being set up
+	EventStarted       = "started"        // every node is ready
+	EventPhase         = "phase"          // a phase begins
+	EventPhasesEnd     = "phases-end"     // the last phase ended
+	EventFault         = "fault"          // a fault took a step, see faults.Step
+	EventNodeDead      = "node-dead"      // a node is found dead at the end
+	EventNodeRestarted = "node-restarted" // the engine started a node again, by its restart policy; detail: how often
+	EventStopped       = "stopped"        // every node is gone
+	EventTrouble       = "trouble"        // the rig failed, or somebody interrupted
 )
 
 // Environment is where and with what a play ran.

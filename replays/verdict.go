@@ -6,6 +6,7 @@ const (
 	KindObjective = "objective"
 	KindInvariant = "invariant"
 	KindAlert     = "alert"
+	KindClass     = "class" // what kind of outage it is
 )
 
 // Verdict is the outcome of an incident: of all arms that were played.
@@ -19,6 +20,9 @@ type Verdict struct {
 	Vacuous    []Vacuous    `json:"vacuous"`
 	Record     string       `json:"record"`
 	Timing     Timing       `json:"timing"`
+
+	Combinations []Combination  `json:"combinations"` // every one of the causes combined; none where none is, or only all of them were played
+	Sweeps       []SweepVerdict `json:"sweeps"`
 }
 
 // Timing says what the matrix cost, in seconds.
@@ -37,8 +41,46 @@ type Vacuous struct {
 	Held  bool   `json:"held"`
 }
 
-// ArmVerdict is the outcome of one arm over all its plays. Findings, faults and
-// validity are those of the play that decided the outcome (the worst one).
+// Cell says whether an arm is an outage, and what says so.
+type Cell struct {
+	Arm string `json:"arm"`
+	// Outage is whether at least one objective failed in the play that decided the
+	// arm; null where that is not known.
+	Outage *bool `json:"outage"`
+	// DecidedBy is the objective that would turn it over first: of an outage the
+	// one that is furthest from holding, since all that fail must hold again;
+	// otherwise the one that is nearest to failing.
+	DecidedBy string   `json:"decided_by"`
+	Phase     string   `json:"phase"`
+	Got       string   `json:"got"`
+	Want      string   `json:"want"`
+	Margin    *float64 `json:"margin"`           // that distance, as in a Finding, never negative; null where it is not one number
+	Reason    string   `json:"reason,omitempty"` // why it is not known
+}
+
+// Combination is the incident with some of the causes that are said to be needed
+// together. Only with all of them should it be an outage.
+type Combination struct {
+	On []string `json:"on"`
+	Cell
+}
+
+// SweepVerdict is what became of the steps of a sweep that were played.
+type SweepVerdict struct {
+	Name  string        `json:"name"`
+	Steps []StepVerdict `json:"steps"`
+}
+
+// StepVerdict is what became of one step.
+type StepVerdict struct {
+	Step     string  `json:"step"`
+	Expected bool    `json:"expected"` // whether the incident says that it is an outage
+	Outcome  Outcome `json:"outcome"`  // of the arm
+	Cell
+}
+
+// ArmVerdict is the outcome of one arm over all its plays. Findings, faults,
+// validity and class are those of the play that decided the outcome (the worst one).
 type ArmVerdict struct {
 	Arm      string        `json:"arm"`
 	Outcome  Outcome       `json:"outcome"`
@@ -51,8 +93,9 @@ type ArmVerdict struct {
 	Seconds  float64       `json:"seconds"` // of the deciding play
 	Findings []Finding     `json:"findings"`
 	Faults   []FaultTiming `json:"faults"`
-	Validity []Gate        `json:"validity"` // gates that did not hold
-	Runs     []PlayVerdict `json:"runs"`     // every play, in order, unknown ones too
+	Validity []Gate        `json:"validity"`        // gates that did not hold
+	Runs     []PlayVerdict `json:"runs"`            // every play, in order, unknown ones too
+	Class    *Class        `json:"class,omitempty"` // of the deciding play; null where it is not looked for
 }
 
 // PlayVerdict is the outcome of one play.
@@ -66,6 +109,7 @@ type PlayVerdict struct {
 	Faults   []FaultTiming `json:"faults"`
 	Validity []Gate        `json:"validity"` // gates that did not hold
 	Record   string        `json:"record"`
+	Class    *Class        `json:"class,omitempty"` // null where it is not looked for
 }
 
 // Finding is the outcome of one check in one phase of one play.
@@ -99,6 +143,44 @@ type FaultTiming struct {
 	UndoneAt    *float64 `json:"undone_at"`
 	GoneAt      *float64 `json:"gone_at"`
 	Error       string   `json:"error,omitempty"`
+}
+
+// OutageClass is a kind of outage, told by what becomes of it once its trigger
+// is gone and the load is what it was before. The words are those of "Metastable
+// Failures in Distributed Systems" (HotOS 2021) and "Metastable Failures in the
+// Wild" (OSDI 2022).
+type OutageClass string
+
+// The kinds of outage.
+const (
+	ClassNoFailure    OutageClass = "no-failure"    // goodput never fell
+	ClassTriggerBound OutageClass = "trigger-bound" // it fell, and came back by itself
+	ClassSlowRecovery OutageClass = "slow-recovery" // it is on its way back
+	ClassMetastable   OutageClass = "metastable"    // it stays down, and what keeps it down is the work that the outage itself makes
+	ClassPermanent    OutageClass = "permanent"     // it stays down, and a cut in load does not bring it back: something is broken
+	ClassOverload     OutageClass = "overload"      // the load was too much before anything triggered
+	ClassUnknown      OutageClass = "unknown"       // it could not be seen
+)
+
+// outageClasses are the kinds that a file may name.
+var outageClasses = []string{
+	string(ClassNoFailure), string(ClassTriggerBound), string(ClassSlowRecovery),
+	string(ClassMetastable), string(ClassPermanent), string(ClassOverload),
+}
+
+// Class is the kind of an outage and what tells so.
+type Class struct {
+	Is       OutageClass `json:"is"`
+	Evidence []string    `json:"evidence"` // sentences with figures
+	// RecoveredAfter is in seconds from when the trigger was seen gone, by
+	// readings over a second; null where nothing fell or nothing came back.
+	RecoveredAfter *float64 `json:"recovered_after"`
+	// Amplification is attempts for each request offered, in the last third of
+	// the wait; null where attempts were not counted.
+	Amplification *float64 `json:"amplification"`
+	// Hysteresis is whether a push brought it back; null where none was needed
+	// or made.
+	Hysteresis *bool `json:"hysteresis"`
 }
 
 // Gate is a validity gate that did not hold: the play says nothing about the

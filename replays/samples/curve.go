@@ -48,13 +48,23 @@ func (s *Store) Curves(expr string, from, to time.Time, step time.Duration) ([]C
 	return curves, nil
 }
 
+// Absent gives the metrics that an expression names and of which the store holds
+// no series at all: x or vector(0) of a misspelt x would be zero for ever.
+func (s *Store) Absent(expr string) []string {
+	tree, err := promqlParser().ParseExpr(expr)
+	if err != nil {
+		return nil // Curves says so
+	}
+	return s.missing(metricNames(tree))
+}
+
 // CheckCurve says what is wrong with an expression for [Store.Curves], as a
 // *[QueryError].
 func CheckCurve(expr string) error {
 	q := &Query{expr: expr}
 	tree, err := promqlParser().ParseExpr(expr)
 	if err != nil {
-		return q.explain(err, "a chart draws PromQL such as sum(rate(relapse_requests_total[1s]))")
+		return q.explain(err, "write PromQL such as sum(rate(relapse_requests_total[1s])), without $phase")
 	}
 	if t := tree.Type(); t != parser.ValueTypeVector && t != parser.ValueTypeScalar {
 		return q.refuse(0, fmt.Sprintf("this gives a %s and no curve", parser.DocumentedType(t)), "write rate(x[1s]) rather than x[1s]")

@@ -29,6 +29,7 @@ const (
 // Endpoint says where and how a node is measured.
 type Endpoint struct {
 	Node    string
+	Host    string // that the node is on, which all its series say in a label; "" for none
 	Kind    string // see [Kinds]
 	Address string // host:port
 	Path    string // for kinds spoken over HTTP; may hold a query, as in /metrics?scope=server
@@ -68,6 +69,7 @@ func Kinds() []string {
 // Target is something to scrape. It may be used by one goroutine at a time.
 type Target struct {
 	node, kind string
+	host       string
 	up         bool // whether it says up{node}
 	source     source
 	sink       *sink
@@ -85,14 +87,15 @@ func NewTarget(e Endpoint) (*Target, error) {
 	if err != nil {
 		return nil, fmt.Errorf("node %s: %w", e.Node, err)
 	}
-	return &Target{node: e.Node, kind: e.Kind, up: true, source: src}, nil
+	return &Target{node: e.Node, kind: e.Kind, host: e.Host, up: true, source: src}, nil
 }
 
 // NewFunc makes a target of a function that gives values by metric name. It
-// must return within [Deadline]. Such a target says nothing of up{node}, which
-// is about the node's own answers.
-func NewFunc(node, kind string, read func() (map[string]float64, error)) *Target {
-	return &Target{node: node, kind: kind, source: funcSource(read)}
+// must return within [Deadline]. All values get the further labels, given as
+// name, value, name, value... Such a target says nothing of up{node}, which is
+// about the node's own answers.
+func NewFunc(node, kind string, read func() (map[string]float64, error), pairs ...string) *Target {
+	return &Target{node: node, kind: kind, source: funcSource{read, pairs}}
 }
 
 // Node gives the node that the target's series are labelled with.
@@ -110,7 +113,7 @@ func (t *Target) Close() { t.source.close() }
 // why. If ctx ends meanwhile, nothing is stored: that was not the target.
 func (t *Target) Scrape(ctx context.Context, s *Store, at time.Time) error {
 	if t.sink == nil || t.sink.store != s {
-		t.sink = newSink(s, t.node)
+		t.sink = newSink(s, t.node, t.host)
 	}
 	t.sink.reset()
 	began := time.Now()

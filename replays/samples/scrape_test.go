@@ -151,6 +151,10 @@ func TestScrape(t *testing.T) {
 		{"prometheus", samples.Endpoint{Kind: "prometheus", Address: serveText(t, "/metrics", "x 1"), Path: "/metrics"}, []string{
 			"relapse_scrape_missed_total{kind=prometheus,node=n} 0", "relapse_scrape_success{kind=prometheus,node=n} 1", "up{node=n} 1", "x{node=n} 1",
 		}},
+		{"on a host", samples.Endpoint{Kind: "prometheus", Host: "h", Address: serveText(t, "/metrics", "x{host=\"own\"} 1"), Path: "/metrics"}, []string{
+			"relapse_scrape_missed_total{host=h,kind=prometheus,node=n} 0", "relapse_scrape_success{host=h,kind=prometheus,node=n} 1",
+			"up{host=h,node=n} 1", "x{exported_host=own,host=h,node=n} 1",
+		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.endpoint.Node = "n"
@@ -293,6 +297,19 @@ func TestNewTargetErrors(t *testing.T) {
 	f := samples.NewFunc("n", "container", nil)
 	if _, err := samples.NewScraper(samples.NewStore(), f, f); err == nil {
 		t.Error("a target twice: want an error, got none")
+	}
+}
+
+func TestFuncWithLabels(t *testing.T) {
+	s := samples.NewStore()
+	f := samples.NewFunc("host-1", "host", func() (map[string]float64, error) {
+		return map[string]float64{"relapse_host_memory_bytes": 3}, nil
+	}, "host", "host-1", "zone", "a")
+	if err := f.Scrape(t.Context(), s, start); err != nil {
+		t.Fatal(err)
+	}
+	if got := stored(s, start); !slices.Contains(got, "relapse_host_memory_bytes{host=host-1,node=host-1,zone=a} 3") {
+		t.Errorf("stored %q", got)
 	}
 }
 

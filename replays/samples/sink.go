@@ -12,6 +12,7 @@ import (
 type sink struct {
 	store   *Store
 	node    string
+	host    string // "" for none
 	refs    map[string]*series
 	points  []sinkPoint
 	key     []byte
@@ -23,8 +24,8 @@ type sinkPoint struct {
 	v      float64
 }
 
-func newSink(s *Store, node string) *sink {
-	return &sink{store: s, node: node, refs: map[string]*series{}}
+func newSink(s *Store, node, host string) *sink {
+	return &sink{store: s, node: node, host: host, refs: map[string]*series{}}
 }
 
 func (k *sink) reset() { k.points = k.points[:0] }
@@ -61,14 +62,21 @@ func (k *sink) addText(v float64, raw []byte, what func(*labels.Labels)) {
 	k.points = append(k.points, sinkPoint{ref, v})
 }
 
-// remember finds the series of the given labels and the sink's node. A label
-// node that came with them is kept as exported_node, as Prometheus would.
+// remember finds the series of the given labels and the sink's node and host. A
+// label of that name that came with them is kept as exported_node or
+// exported_host, as Prometheus would.
 func (k *sink) remember(key string, l labels.Labels) *series {
 	k.builder.Reset(l)
-	if own := l.Get("node"); own != "" {
-		k.builder.Set("exported_node", own)
+	set := func(name, value string) {
+		if own := l.Get(name); own != "" {
+			k.builder.Set("exported_"+name, own)
+		}
+		k.builder.Set(name, value)
 	}
-	k.builder.Set("node", k.node)
+	set("node", k.node)
+	if k.host != "" {
+		set("host", k.host)
+	}
 	k.store.mu.Lock()
 	ref := k.store.find(k.builder.Labels())
 	k.store.mu.Unlock()

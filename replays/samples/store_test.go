@@ -213,6 +213,13 @@ func TestCurves(t *testing.T) {
 	if diff := cmp.Diff(want, c, cmpopts.EquateApprox(1e-9, 0)); diff != "" {
 		t.Errorf("-want +have:\n%s", diff)
 	}
+	for expr, want := range map[string]string{
+		`sum(rate(requests_total[1s]))`: "", `sum(requests_totl) or vector(0)`: "requests_totl", `requests_total{outcome="fine"}`: "", `sum(`: "",
+	} {
+		if have := strings.Join(s.Absent(expr), " "); have != want {
+			t.Errorf("%s: absent %q, want %q", expr, have, want)
+		}
+	}
 	for _, expr := range []string{`requests_total[1s]`, `"text"`, `sum(`} {
 		if _, err := s.Curves(expr, start, start, samples.Period); err == nil {
 			t.Errorf("%s: want an error, got none", expr)
