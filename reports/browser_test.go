@@ -92,7 +92,7 @@ func TestPagesInABrowser(t *testing.T) {
 	r := sample()
 	r.Logs[0].Lines = append(r.Logs[0].Lines, hostile)
 	pages := map[string]string{}
-	for name, r := range map[string]reports.Report{"sample": r, "poisoned": poisoned(), "unknown": reportsByName()["unknown"], "empty": {}} {
+	for name, r := range map[string]reports.Report{"sample": r, "poisoned": poisoned(sample()), "together": together(), "poisoned-together": poisoned(together()), "unknown": reportsByName()["unknown"], "empty": {}} {
 		paths, err := reports.Write(filepath.Join(dir, name), r, "html")
 		if err != nil {
 			t.Fatal(err)

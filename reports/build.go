@@ -99,6 +99,19 @@ func incidentInfo(inc *replays.Incident) IncidentInfo {
 		}
 		info.Fixes = append(info.Fixes, fix)
 	}
+	for _, s := range inc.Sweeps {
+		sweep := SweepInfo{Name: s.Name, Says: s.Value.Says}
+		for _, step := range s.Value.Steps {
+			sweep.Steps = append(sweep.Steps, StepInfo{Name: step.Name, Says: step.Says, Outage: *step.Outage})
+		}
+		info.Sweeps = append(info.Sweeps, sweep)
+	}
+	if c := inc.Class; c != nil {
+		info.Class = &ClassInfo{Unfixed: c.Unfixed, Wait: c.Wait, WaitFor: c.WaitFor().Seconds()}
+		if c.WaitAtLeast != nil {
+			info.Class.WaitReason = c.WaitAtLeast.Reason
+		}
+	}
 	return info
 }
 
@@ -192,7 +205,8 @@ func timelineOf(inc *replays.Incident, r *replays.Record) (Timeline, error) {
 		}
 	}
 	for _, e := range r.Events {
-		if e.Event == replays.EventNodeDead || e.Event == replays.EventTrouble {
+		switch e.Event {
+		case replays.EventNodeDead, replays.EventNodeRestarted, replays.EventTrouble:
 			t.Events = append(t.Events, Event{since(e.At), strings.TrimSpace(e.Node + " " + e.Detail)})
 		}
 	}

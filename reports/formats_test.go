@@ -41,7 +41,7 @@ func reportsByName() map[string]reports.Report {
 	unknown.Verdict.Arms = []replays.ArmVerdict{unknown.Verdict.Arms[0], a}
 	unknown.Verdict.Outcome, unknown.Verdict.Reproduced = replays.Unknown, false
 	unknown.Verdict.Reasons = []string{"arm unfixed is unknown in 3 of 3 plays: cache-saturation was never seen in effect"}
-	return map[string]reports.Report{"sample": sample(), "unknown": unknown, "empty": {}}
+	return map[string]reports.Report{"sample": sample(), "unknown": unknown, "empty": {}, "together": together()}
 }
 
 func golden(t *testing.T, name string, got []byte) {
@@ -65,8 +65,8 @@ func golden(t *testing.T, name string, got []byte) {
 func TestGoldens(t *testing.T) {
 	for name, r := range reportsByName() {
 		for _, f := range reports.Formats() {
-			if f.Name == "json" && name == "sample" {
-				continue // a page of points; TestJSONComesBackAsItWas reads it back
+			if f.Name == "json" && (name == "sample" || name == "together") {
+				continue // long; tests read them back
 			}
 			t.Run(name+"/"+f.Name, func(t *testing.T) {
 				files, err := f.Render(r)
@@ -159,8 +159,7 @@ func poison(v reflect.Value) {
 	}
 }
 
-func poisoned() reports.Report {
-	r := sample()
+func poisoned(r reports.Report) reports.Report {
 	poison(reflect.ValueOf(&r).Elem())
 	return r
 }
@@ -169,11 +168,12 @@ func TestHostileTextIsShownAsText(t *testing.T) {
 	fences := regexp.MustCompile("(?s)```.*?```")
 	spans := regexp.MustCompile("`[^`]*`")
 	for _, f := range reports.Formats() {
-		files, err := f.Render(poisoned())
-		if err != nil {
+		files, err := f.Render(poisoned(sample()))
+		more, moreErr := f.Render(poisoned(together()))
+		if err := errors.Join(err, moreErr); err != nil {
 			t.Fatalf("%s: %v", f.Name, err)
 		}
-		for _, file := range files {
+		for _, file := range append(files, more...) {
 			body := string(file.Data)
 			if strings.HasSuffix(file.Name, ".md") {
 				body = spans.ReplaceAllString(fences.ReplaceAllString(body, ""), "")

@@ -122,6 +122,9 @@ func headline(v replays.Verdict, fixes tally) string {
 	if n := fixes.absent; n > 0 && fixes.all() > 0 {
 		text += " " + plural(n, "fix was", "fixes were") + " not played."
 	}
+	if says := together(v); says != "" {
+		text += " " + says
+	}
 	if n := len(v.Vacuous); n > 0 {
 		text += " " + plural(n, "check proves", "checks prove") + " nothing."
 	}
@@ -164,7 +167,20 @@ func because(p page, arms map[string]replays.ArmVerdict) []string {
 	if h, m, b := count(armUnfixed, replays.KindInvariant); h+m+b > 0 {
 		lines = append(lines, fmt.Sprintf("%d of %s even un-fixed%s.", h, plural(h+m+b, "invariant holds", "invariants hold"), notSeen(b)))
 	}
+	for _, c := range p.Classes {
+		if c.Arm == armUnfixed {
+			lines = append(lines, "Once the trigger is gone and the load is as before, the un-fixed arm is "+classText(c)+".")
+		}
+	}
 	return lines
+}
+
+// classText is a kind of outage with what it should be, where it is not that.
+func classText(c classRow) string {
+	if c.Stated == "" || c.Outcome == replays.Pass {
+		return c.Is
+	}
+	return c.Is + ", and should be " + c.Stated
 }
 
 func notSeen(n int) string {

@@ -54,6 +54,7 @@ var htmlFuncs = template.FuncMap{
 	"at":       atText,
 	"speed":    speedText,
 	"owed":     owed,
+	"on":       onText,
 	"table":    func(caption string, rows []checkRow) checkTable { return checkTable{caption, rows} },
 }
 

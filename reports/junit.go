@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"fmt"
+	"slices"
 	"strings"
 
 	"relapse/replays"
@@ -77,6 +78,7 @@ func renderJUnit(r Report) ([]File, error) {
 		incident.Cases = append(incident.Cases, verdictCase("not vacuous: "+c.Check, name, replays.Fail,
 			fmt.Sprintf("%s %s came out the same in every arm: it proves nothing", c.Kind, c.Check), ""))
 	}
+	incident.Cases = append(incident.Cases, combinationCases(name, v)...)
 	all.Suites = append(all.Suites, incident)
 	for _, a := range v.Arms {
 		all.Suites = append(all.Suites, armSuite(name, a))
@@ -128,6 +130,12 @@ func armSuite(incident string, a replays.ArmVerdict) junitSuite {
 			s.Properties = append(s.Properties, junitProperty{fmt.Sprintf("play-%d-validity", i+1), g.Gate + ": " + g.Reason})
 		}
 	}
+	if c := a.Class; c != nil {
+		s.Properties = append(s.Properties, junitProperty{"class", string(c.Is)})
+		for i, e := range c.Evidence {
+			s.Properties = append(s.Properties, junitProperty{fmt.Sprintf("class-evidence-%d", i+1), e})
+		}
+	}
 	red := false
 	for _, f := range a.Findings {
 		c := findingCase(class, f)
@@ -150,6 +158,29 @@ func armSuite(incident string, a replays.ArmVerdict) junitSuite {
 		s.Cases = append(s.Cases, verdictCase("arm", class, o, kOfN(a)+" plays: "+deciding(a), ""))
 	}
 	return s
+}
+
+// combinationCases are the cells of the table of combined causes: only with all of
+// them should it be an outage.
+func combinationCases(class string, v replays.Verdict) []junitCase {
+	t := newCombinationTable(v)
+	if t == nil {
+		return nil
+	}
+	var cases []junitCase
+	for n, row := range t.Rows {
+		var on []string
+		for i, there := range row.On {
+			on = append(on, t.Causes[i]+" "+onText(there))
+		}
+		message := fmt.Sprintf("%s: %s: %s", strings.Join(on, ", "), row.Outage, strings.TrimPrefix(row.Check+" "+row.Got, unjudged+" "))
+		c := verdictCase("combination "+row.Arm, class, row.Outcome, message, "")
+		if played := slices.ContainsFunc(v.Arms, func(a replays.ArmVerdict) bool { return a.Arm == row.Arm }); !played {
+			c = junitCase{Name: c.Name, Class: class, Skipped: &junitText{Message: v.Combinations[n].Reason}}
+		}
+		cases = append(cases, c)
+	}
+	return cases
 }
 
 func verdictCase(name, class string, o replays.Outcome, message, text string) junitCase {

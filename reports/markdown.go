@@ -122,6 +122,8 @@ func renderMarkdown(r Report) ([]File, error) {
 	d.facts(p)
 	files := d.timelines(r)
 	d.causes(p)
+	d.sweeps(p)
+	d.classes(p)
 	d.fixes(p)
 	d.alerts(p)
 	d.again(r)
@@ -244,6 +246,70 @@ func (d *doc) causes(p page) {
 		d.row(code(c.Name)+" "+text(c.Says), needed, text(without), c.Plays, badge(c.Outcome))
 	}
 	d.line("")
+	d.combinations(p)
+}
+
+// combinations shows a column for each cause, and what it takes of them.
+func (d *doc) combinations(p page) {
+	t := p.Combinations
+	if t == nil {
+		return
+	}
+	d.line("### Which of them it takes together\n")
+	heads := []string{"Arm"}
+	for _, cause := range t.Causes {
+		heads = append(heads, code(cause))
+	}
+	d.head(append(heads, "Outage", "Decided by", "Got", "Room", "Outcome")...)
+	for _, r := range t.Rows {
+		cells := []string{code(r.Arm)}
+		for _, on := range r.On {
+			cells = append(cells, onText(on))
+		}
+		d.row(append(cells, r.Outage, text(r.Check), text(r.Got), text(r.Room), badge(r.Outcome))...)
+	}
+	d.line("\nOnly with all of them should it be an outage. Room is how far what decided it is from turning over.\n")
+}
+
+func (d *doc) sweeps(p page) {
+	if len(p.Sweeps) == 0 {
+		return
+	}
+	d.line("## How much it takes\n")
+	for _, t := range p.Sweeps {
+		d.line("%s %s\n", code(t.Name), text(t.Says))
+		d.head("Step", "Stated", "Seen", "Decided by", "Got", "Room", "Outcome")
+		for _, r := range t.Rows {
+			d.row(strings.TrimSpace(code(r.Step)+" "+text(r.Says)), r.Stated, r.Outage, text(r.Check), text(r.Got), text(r.Room), badge(r.Outcome))
+		}
+		d.line("")
+	}
+}
+
+func (d *doc) classes(p page) {
+	if len(p.Classes) == 0 {
+		return
+	}
+	d.line("## What kind of outage it is\n")
+	if c := p.Incident.Class; c != nil && c.WaitReason != "" {
+		d.line("The wait, %s, may be as short as %s: %s\n", code(c.Wait), seconds(c.WaitFor), text(c.WaitReason))
+	}
+	d.head("Arm", "Class", "Stated", "Back after", "Attempts a request", "A cut in load", "Outcome")
+	for _, c := range p.Classes {
+		outcome := "–"
+		if c.Stated != "" {
+			outcome = badge(c.Outcome)
+		}
+		d.row(code(c.Arm), text(c.Is), text(orElse(c.Stated, "–")), c.Back, c.Attempts, c.Pushed, outcome)
+	}
+	d.line("")
+	for _, c := range p.Classes {
+		d.line("<details><summary>%s: why %s</summary>\n", text(armName(c.Arm)), text(c.Is))
+		for _, e := range c.Evidence {
+			d.line("- %s", text(e))
+		}
+		d.line("\n</details>\n")
+	}
 }
 
 func (d *doc) fixes(p page) {

@@ -39,6 +39,9 @@ type IncidentInfo struct {
 	Causes     []CauseInfo `json:"causes"`
 	Fixes      []FixInfo   `json:"fixes"`
 	AlertRules string      `json:"alert_rules"` // the rule file's text
+
+	Sweeps []SweepInfo `json:"sweeps,omitempty"`
+	Class  *ClassInfo  `json:"class,omitempty"` // nil where the kind of outage is not looked for
 }
 
 // Source is where the incident is documented.
@@ -93,6 +96,28 @@ type ChallengeInfo struct {
 	Name  string   `json:"name"`
 	Says  string   `json:"says"`
 	Holds []string `json:"holds"` // IDs of the checks that must still hold; empty: all that the fix promises
+}
+
+// SweepInfo is the incident at several sizes of one of its parts.
+type SweepInfo struct {
+	Name  string     `json:"name"`
+	Says  string     `json:"says"`
+	Steps []StepInfo `json:"steps"`
+}
+
+// StepInfo is one size; its arm is <sweep>-<Name>.
+type StepInfo struct {
+	Name   string `json:"name"`
+	Says   string `json:"says"`
+	Outage bool   `json:"outage"` // stated: it is an outage there
+}
+
+// ClassInfo says how the kind of outage is found out.
+type ClassInfo struct {
+	Unfixed    []string `json:"unfixed"`     // any of which the documented outage must be
+	Wait       string   `json:"wait"`        // phase
+	WaitFor    float64  `json:"wait_for"`    // seconds that the phase must leave
+	WaitReason string   `json:"wait_reason"` // why less than the procedure asks for is enough; "" where it is not less
 }
 
 // Timeline is what was measured in one play of an arm. All times are seconds

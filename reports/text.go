@@ -41,38 +41,22 @@ func Summary(w io.Writer, v replays.Verdict, colour bool) error {
 	for _, a := range v.Arms {
 		rows = append(rows, []string{printable(a.Arm), outcomeText(a.Outcome), kOfN(a), fmt.Sprintf("%.1f", a.Seconds), printable(deciding(a))})
 	}
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, text := range row {
-			widths[i] = max(widths[i], lipgloss.Width(text))
+	grid(&b, rows, 3, func(row, column int, text string) string {
+		switch {
+		case row == 0:
+			return paint(faint, text)
+		case column == 1:
+			return mark(v.Arms[row-1].Outcome, text)
 		}
-	}
-	for n, row := range rows {
-		for i, text := range row {
-			pad := strings.Repeat(" ", widths[i]-lipgloss.Width(text))
-			switch {
-			case n == 0:
-				text = paint(faint, text)
-			case i == 1:
-				text = mark(v.Arms[n-1].Outcome, text)
-			}
-			if i == 3 { // numbers end at one column
-				text, pad = pad+text, ""
-			}
-			if i == len(row)-1 {
-				pad = "\n"
-			} else {
-				pad += "  "
-			}
-			b.WriteString(text + pad)
-		}
-	}
+		return text
+	})
 	if len(v.Arms) == 0 {
 		b.WriteString("no arm was played\n")
 	}
 	if len(v.Arms) == 1 {
 		writeSeen(&b, v.Arms[0].Findings, paint(bold, "What was seen"))
 	}
+	summariseCells(&b, v, func(header string) string { return paint(bold, header) }, func(text string) string { return paint(faint, text) }, mark)
 	if len(v.Reasons) > 0 {
 		fmt.Fprintf(&b, "\n%s\n", paint(bold, "Why it is not a pass"))
 		for _, r := range v.Reasons {
@@ -133,6 +117,94 @@ func writeSeen(b *strings.Builder, fs []replays.Finding, title string) {
 		seen, plural(symptoms, "symptom", "symptoms"), missed, plural(objectives, "objective missed", "objectives missed"))
 	for _, line := range lines {
 		b.WriteString(line + "\n")
+	}
+}
+
+// summariseCells writes what an outage takes: its causes together, the size of a
+// part; and what kind it is.
+func summariseCells(b *strings.Builder, v replays.Verdict, bold, faint func(string) string, mark func(replays.Outcome, string) string) {
+	table := func(title string, rows [][]string, marked int, outcomes []replays.Outcome) {
+		fmt.Fprintf(b, "\n%s\n", bold(printable(title)))
+		grid(b, rows, -1, func(row, column int, text string) string {
+			switch {
+			case row == 0:
+				return faint(text)
+			case column == marked:
+				return mark(outcomes[row-1], text)
+			}
+			return text
+		})
+	}
+	if t := newCombinationTable(v); t != nil {
+		rows, outcomes := [][]string{nil}, []replays.Outcome{}
+		for _, cause := range t.Causes {
+			rows[0] = append(rows[0], printable(cause))
+		}
+		rows[0] = append(rows[0], "OUTAGE", "OUTCOME", "DECIDED BY", "GOT", "ROOM")
+		for _, r := range t.Rows {
+			var row []string
+			for _, on := range r.On {
+				row = append(row, onText(on))
+			}
+			rows = append(rows, append(row, r.Outage, outcomeText(r.Outcome), printable(r.Check), printable(r.Got), r.Room))
+			outcomes = append(outcomes, r.Outcome)
+		}
+		table("Which causes it takes together", rows, len(t.Causes)+1, outcomes)
+	}
+	for _, t := range newSweepTables(nil, v) {
+		rows, outcomes := [][]string{{"STEP", "OUTCOME", "STATED", "SEEN", "DECIDED BY", "GOT"}}, []replays.Outcome{}
+		for _, r := range t.Rows {
+			rows = append(rows, []string{printable(r.Step), outcomeText(r.Outcome), r.Stated, r.Outage, printable(r.Check), printable(r.Got)})
+			outcomes = append(outcomes, r.Outcome)
+		}
+		table("Sweep "+t.Name, rows, 1, outcomes)
+	}
+	if classes := newClassRows(v); len(classes) > 0 {
+		rows, outcomes := [][]string{{"ARM", "CLASS", "OUTCOME", "STATED", "BACK AFTER", "ATTEMPTS A REQUEST", "PUSH"}}, []replays.Outcome{}
+		for _, c := range classes {
+			outcome := "–"
+			if c.Stated != "" {
+				outcome = outcomeText(c.Outcome)
+			}
+			rows = append(rows, []string{printable(c.Arm), c.Is, outcome, orElse(printable(c.Stated), "–"), c.Back, c.Attempts, c.Pushed})
+			outcomes = append(outcomes, c.Outcome)
+		}
+		table("What kind of outage it is", rows, 2, outcomes)
+		for _, c := range classes {
+			if c.Arm != armUnfixed && (c.Stated == "" || c.Outcome == replays.Pass) {
+				continue // as it should be, and the other formats say why
+			}
+			fmt.Fprintf(b, "%s is %s:\n", printable(armName(c.Arm)), c.Is)
+			for _, e := range c.Evidence {
+				fmt.Fprintf(b, "  - %s\n", printable(e))
+			}
+		}
+	}
+}
+
+// grid writes rows in columns. Numbers end at one column: right is theirs, or -1
+// where there are none. paint colours a text without changing its width.
+func grid(b *strings.Builder, rows [][]string, right int, paint func(row, column int, text string) string) {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, text := range row {
+			widths[i] = max(widths[i], lipgloss.Width(text))
+		}
+	}
+	for n, row := range rows {
+		for i, text := range row {
+			pad := strings.Repeat(" ", widths[i]-lipgloss.Width(text))
+			text = paint(n, i, text)
+			if i == right {
+				text, pad = pad+text, ""
+			}
+			if i == len(row)-1 {
+				pad = "\n"
+			} else {
+				pad += "  "
+			}
+			b.WriteString(text + pad)
+		}
 	}
 }
 

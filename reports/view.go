@@ -20,6 +20,10 @@ type page struct {
 	Fixes      []fixRow
 	Alerts     []alertRow
 	Invalid    []gateRow
+
+	Combinations *combinationTable // nil where no causes were combined
+	Sweeps       []sweepTable
+	Classes      []classRow // none where the kind of outage is not looked for
 }
 
 // figure is one of the few numbers beside the headline.
@@ -128,6 +132,7 @@ func present(r Report) page {
 			}
 		}
 	}
+	p.Combinations, p.Sweeps, p.Classes = newCombinationTable(r.Verdict), newSweepTables(r.Incident.Sweeps, r.Verdict), newClassRows(r.Verdict)
 	p.Headline = headline(r.Verdict, fixTally(p.Fixes))
 	p.Because = because(p, arms)
 	p.Figures = figures(p)
