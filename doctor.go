@@ -26,6 +26,11 @@ func doctorCommand() *cobra.Command {
 			}
 			fmt.Fprintf(w, "engine   docker %s (API %s) on %s, kernel %s\n", engine.Version, engine.API, engine.OperatingSystem, engine.Kernel)
 			fmt.Fprintf(w, "machine  %d CPUs, %d MiB, cgroup v%s with the %s driver, %s\n", engine.CPUs, engine.MemoryBytes>>20, engine.CgroupVersion, engine.CgroupDriver, engine.StorageDriver)
+			hosts := "can be made"
+			if err := topologies.CheckHosts(c.Context()); err != nil {
+				hosts = err.Error()
+			}
+			fmt.Fprintf(w, "hosts    %s (for topologies with x-hosts)\n", hosts)
 			for _, need := range []struct{ program, why string }{
 				{"apt-get", "images from Debian packages, where no registry answers"},
 				{"dpkg-deb", "images from Debian packages, where no registry answers"},

@@ -110,6 +110,8 @@ func (p *progress) event(e replays.Event) {
 		}
 	case replays.EventNodeDead:
 		p.line("%s  node %s is dead: %s", at, e.Node, e.Detail)
+	case replays.EventNodeRestarted:
+		p.line("%s  node %s was %s", at, e.Node, e.Detail)
 	case replays.EventTrouble:
 		p.line("%s  %s", at, e.Detail)
 	case replays.EventPhasesEnd:

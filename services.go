@@ -5,5 +5,8 @@ package main
 import (
 	_ "relapse/topologies/services/account"
 	_ "relapse/topologies/services/echo"
+	_ "relapse/topologies/services/edge"
+	_ "relapse/topologies/services/games"
+	_ "relapse/topologies/services/host"
 	_ "relapse/topologies/services/players"
 )

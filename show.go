@@ -77,6 +77,19 @@ func show(w io.Writer, inc *replays.Incident) error {
 		}
 		p.line("  %-20s %s (%s)", c.Name, c.Value.Says, necessary)
 	}
+	if len(inc.Combine) > 0 {
+		p.line("\nNeeded together\n  %s", strings.Join(inc.Combine, ", "))
+	}
+	if len(inc.Sweeps) > 0 {
+		p.line("\nSweeps")
+	}
+	for _, s := range inc.Sweeps {
+		var steps []string
+		for _, step := range s.Value.Steps {
+			steps = append(steps, step.Name)
+		}
+		p.line("  %-20s %s (%s)", s.Name, s.Value.Says, strings.Join(steps, ", "))
+	}
 	if len(inc.Fixes) > 0 {
 		p.line("\nFixes")
 	}
@@ -86,6 +99,9 @@ func show(w io.Writer, inc *replays.Incident) error {
 			origin = "documented"
 		}
 		p.line("  %-20s %s (%s)", f.Name, f.Value.Says, origin)
+	}
+	if inc.Class != nil {
+		p.line("\nClass\n  %s", strings.Join(inc.Class.Unfixed, " or "))
 	}
 	p.line("\nArms")
 	for _, arm := range inc.Arms() {
