@@ -17,10 +17,7 @@ var noMemoryLimit = int64(math.MaxInt64) / int64(os.Getpagesize()) * int64(os.Ge
 
 // memoryLimit reads the limit in bytes; 0 for none.
 func (f *cgroupFiles) memoryLimit() (int64, error) {
-	path := filepath.Join(f.memory, "memory.limit_in_bytes")
-	if f.unified {
-		path = filepath.Join(f.memory, "memory.max")
-	}
+	path := f.memoryLimitFile()
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return 0, err
@@ -39,10 +36,24 @@ func (f *cgroupFiles) memoryLimit() (int64, error) {
 	return n, nil
 }
 
+// memoryLimitFile is where the limit is. Version 2 has no switch that keeps the
+// kernel from killing at memory.max; at memory.high it holds back whoever asks for
+// more, until that is as good as standing still.
+func (f *cgroupFiles) memoryLimitFile() string {
+	switch {
+	case !f.unified:
+		return filepath.Join(f.memory, "memory.limit_in_bytes")
+	case f.stalls:
+		return filepath.Join(f.memory, "memory.high")
+	}
+	return filepath.Join(f.memory, "memory.max")
+}
+
 // setting is a value that a file of a cgroup shall have.
 type setting struct {
 	path, value string
-	optional    bool // some kernels do not have the file
+	counter     string // the value is read back as that of a line "counter value"
+	optional    bool   // some kernels do not have the file
 }
 
 // memorySettings limit memory to so many bytes; 0 for no limit.
@@ -52,12 +63,21 @@ func (f *cgroupFiles) memorySettings(bytes int64) []setting {
 		if bytes > 0 {
 			value = strconv.FormatInt(bytes, 10)
 		}
-		return []setting{{path: filepath.Join(f.memory, "memory.max"), value: value}}
+		return []setting{{path: f.memoryLimitFile(), value: value}}
 	}
 	if bytes == 0 {
 		bytes = noMemoryLimit
 	}
-	return []setting{{path: filepath.Join(f.memory, "memory.limit_in_bytes"), value: strconv.FormatInt(bytes, 10)}}
+	return []setting{{path: f.memoryLimitFile(), value: strconv.FormatInt(bytes, 10)}}
+}
+
+// stallSettings have the kernel hold processes at the limit instead of killing
+// one. The groups below inherit it.
+func (f *cgroupFiles) stallSettings() []setting {
+	if f.unified || !f.stalls {
+		return nil // version 2 has another limit for it
+	}
+	return []setting{{path: filepath.Join(f.memory, "memory.oom_control"), value: "1", counter: "oom_kill_disable"}}
 }
 
 // swapSettings keep what is in the cgroup out of the machine's swap, where it
@@ -110,7 +130,15 @@ func apply(settings []setting) error {
 		if err != nil {
 			return err
 		}
-		if got := strings.TrimSpace(string(content)); !sameLimit(got, set.value) {
+		got := strings.TrimSpace(string(content))
+		if set.counter != "" {
+			n, err := readCounter(set.path, set.counter)
+			if err != nil {
+				return err
+			}
+			got = strconv.FormatUint(n, 10)
+		}
+		if !sameLimit(got, set.value) {
 			return fmt.Errorf("%s is %s after it was set to %s", set.path, got, set.value)
 		}
 	}

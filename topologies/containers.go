@@ -119,6 +119,9 @@ func (s *System) create(ctx context.Context, name string, address netip.Addr,
 		h.SecurityOpt = []string{"no-new-privileges"}
 		h.CgroupParent = s.cgroupParent
 		limits(h)
+		if request.Image == s.ownImage {
+			h.Mounts = append(h.Mounts, mount.Mount{Type: mount.TypeBind, ReadOnly: true, Source: s.program.path, Target: ownEntrypoint})
+		}
 	}
 	// The endpoint is given here and not by the library's list of networks,
 	// which would ask the engine for the network again for every container.

@@ -30,7 +30,8 @@ func CreateHost(root, name string, host Host, unified bool) error {
 
 // NewHostInstance is a host below another root than the kernel's.
 func NewHostInstance(root, name string, host Host, unified bool, nodes ...*Node) *HostInstance {
-	h := &HostInstance{host: host, files: hostFiles(root, name, unified)}
+	h := &HostInstance{host: host, files: hostFiles(root, name, unified), memory: &hostMemory{set: host.Memory}}
+	h.files.stalls = host.OOMKillDisable
 	for _, n := range nodes {
 		h.nodes = append(h.nodes, &Instance{node: n, address: netip.MustParseAddr("127.0.0.1")})
 	}

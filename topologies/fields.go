@@ -98,7 +98,7 @@ var mountReasons = map[string]string{
 	"gid": "files belong to root; mode: says who may read them",
 }
 
-var hostFields = map[string]check{"memory": size, "cpus": cores}
+var hostFields = map[string]check{"memory": size, "cpus": cores, "oom_kill_disable": boolean}
 
 // knownServiceFields tells a field that Compose has, and we refuse, from a slip.
 var knownServiceFields = yamlNames[types.ServiceConfig]()

@@ -6,15 +6,25 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 )
 
 // HostInstance is a host that was made: a parent cgroup with its limits, which
 // holds the host's nodes.
 type HostInstance struct {
-	host  Host
-	files *cgroupFiles
-	nodes []*Instance
+	host   Host
+	files  *cgroupFiles
+	nodes  []*Instance
+	memory *hostMemory
+}
+
+// hostMemory is what a host's memory is limited to: what it was set to, and the
+// room on top of it that somebody needs for a moment. All that hold the host
+// share it, so that one who takes its room back undoes no limit set meanwhile.
+type hostMemory struct {
+	mu        sync.Mutex
+	set, room int64 // bytes; no room is added to no limit
 }
 
 // HostLimits are what the nodes of a host may use together.
@@ -45,7 +55,11 @@ func (s *System) Host(name string) (*HostInstance, error) {
 		if host.Name != name {
 			continue
 		}
-		h := &HostInstance{host: host, files: hostFiles(cgroupRoot, hostCgroup(s.options.Run, name), s.unified)}
+		h := &HostInstance{
+			host: host, files: hostFiles(cgroupRoot, hostCgroup(s.options.Run, name), s.unified),
+			memory: s.hostMemory[name],
+		}
+		h.files.stalls = host.OOMKillDisable
 		for i := range s.topology.Nodes {
 			if node := &s.topology.Nodes[i]; node.Host == name {
 				h.nodes = append(h.nodes, s.instances[node.Name])
@@ -99,11 +113,17 @@ func (h *HostInstance) Agent() (*Agent, error) {
 	return nil, h.errorf("find its agent", errors.New("no node on it has a label relapse.agent"))
 }
 
-// Limits reads the limits back from the kernel.
+// Limits reads the limits back from the kernel, without the room of
+// [HostInstance.WithRoom].
 func (h *HostInstance) Limits() (HostLimits, error) {
+	h.memory.mu.Lock()
+	defer h.memory.mu.Unlock()
 	memory, err := h.files.memoryLimit()
 	if err != nil {
 		return HostLimits{}, h.errorf("read its limits", err)
+	}
+	if memory > 0 {
+		memory -= h.memory.room
 	}
 	cpus, err := h.files.cpus()
 	return HostLimits{MemoryBytes: memory, CPUs: cpus}, h.errorf("read its limits", err)
@@ -134,6 +154,38 @@ func (h *HostInstance) SetMemory(bytes int64) error {
 	}
 	if bytes == 0 {
 		bytes = h.host.Memory
+	}
+	h.memory.mu.Lock()
+	defer h.memory.mu.Unlock()
+	if err := h.limitMemory(bytes, h.memory.room); err != nil {
+		return err
+	}
+	h.memory.set = bytes
+	return nil
+}
+
+// WithRoom gives the host so many bytes of memory more while do runs. On a host
+// that has used up its memory every process stands still in the kernel, also one
+// that would give memory back if it could run.
+func (h *HostInstance) WithRoom(bytes int64, do func() error) error {
+	if err := h.giveRoom(bytes); err != nil {
+		return err
+	}
+	err := do()
+	return errors.Join(err, h.giveRoom(-bytes))
+}
+
+func (h *HostInstance) giveRoom(bytes int64) error {
+	h.memory.mu.Lock()
+	defer h.memory.mu.Unlock()
+	// Also where the kernel refuses: the next limit that is set shall be right.
+	h.memory.room += bytes
+	return h.limitMemory(h.memory.set, h.memory.room)
+}
+
+func (h *HostInstance) limitMemory(bytes, room int64) error {
+	if bytes > 0 {
+		bytes += room
 	}
 	err := apply(h.files.memorySettings(bytes))
 	if errors.Is(err, syscall.EBUSY) {

@@ -73,12 +73,14 @@ func TestHostFiles(t *testing.T) {
 		unified bool
 		files   map[string]string
 		none    map[string]string // what the kernel gives without limits
+		room    map[string]string // what is written for 160 MiB and 32 MiB of room
 	}{
 		{"version 1", false, version1(), map[string]string{
 			"memory/" + host + "/memory.limit_in_bytes": fmt.Sprintln(math.MaxInt64 / int64(os.Getpagesize()) * int64(os.Getpagesize())),
 			"cpu/" + host + "/cpu.cfs_quota_us":         "-1\n",
-		}},
-		{"version 2", true, version2(), map[string]string{host + "/memory.max": "max\n", host + "/cpu.max": "max 20000\n"}},
+		}, map[string]string{"memory/" + host + "/memory.limit_in_bytes": fmt.Sprint(192 << 20)}},
+		{"version 2", true, version2(), map[string]string{host + "/memory.max": "max\n", host + "/cpu.max": "max 20000\n"},
+			map[string]string{host + "/memory.max": fmt.Sprint(192 << 20)}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -103,6 +105,20 @@ func TestHostFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			limits(topologies.HostLimits{MemoryBytes: 160 << 20, CPUs: 0.5})
+			stalled := errors.New("stalled")
+			err := h.WithRoom(32<<20, func() error {
+				for name, want := range test.room {
+					if got, err := os.ReadFile(filepath.Join(root, name)); err != nil || strings.TrimSpace(string(got)) != want {
+						t.Errorf("with room: %s is %q, %v, want %s", name, got, err, want)
+					}
+				}
+				limits(topologies.HostLimits{MemoryBytes: 160 << 20, CPUs: 0.5})
+				return errors.Join(h.SetMemory(80<<20), stalled)
+			})
+			if !errors.Is(err, stalled) {
+				t.Errorf("with room: %v, want %v", err, stalled)
+			}
+			limits(topologies.HostLimits{MemoryBytes: 80 << 20, CPUs: 0.5}) // as it was set meanwhile
 			if h.SetMemory(-1) == nil || h.SetCPUs(-1) == nil {
 				t.Error("took a limit below zero")
 			}

@@ -101,6 +101,7 @@ func (s *System) createHosts(ctx context.Context) error {
 		s.cgroupParent = hostCgroup(s.options.Run, "")
 	}
 	for _, host := range s.topology.Hosts {
+		s.hostMemory[host.Name] = &hostMemory{set: host.Memory}
 		if err := createHost(cgroupRoot, hostCgroup(s.options.Run, host.Name), host, s.unified); err != nil {
 			return fmt.Errorf("host %s: %w", host.Name, noHost(err))
 		}
@@ -144,7 +145,8 @@ func createHost(root, name string, host Host, unified bool) error {
 		settings = append(settings, files.cpuSettings(host.CPUs)...)
 	}
 	if host.Memory > 0 {
-		settings = slices.Concat(settings, files.memorySettings(host.Memory), files.swapSettings())
+		files.stalls = host.OOMKillDisable
+		settings = slices.Concat(settings, files.memorySettings(host.Memory), files.swapSettings(), files.stallSettings())
 	}
 	for _, set := range settings {
 		if err := os.Mkdir(filepath.Dir(set.path), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -152,6 +154,21 @@ func createHost(root, name string, host Host, unified bool) error {
 		}
 	}
 	return apply(settings)
+}
+
+// calmHosts leaves the CPU time to the engine, which is about to remove a run's
+// nodes: those weigh more than it does, and have much to do when all that held
+// them back has just been undone. It is a courtesy: without it removal is slow.
+func calmHosts(run string) {
+	for _, weight := range []struct{ file, least string }{
+		{filepath.Join("cpu", hostCgroup(run, "*"), "cpu.shares"), "2"},
+		{filepath.Join(hostCgroup(run, "*"), "cpu.weight"), "1"},
+	} {
+		files, _ := filepath.Glob(filepath.Join(cgroupRoot, weight.file)) // the pattern is well-formed
+		for _, file := range files {
+			_ = os.WriteFile(file, []byte(weight.least), 0)
+		}
+	}
 }
 
 // removeHosts removes the parents of a run from every hierarchy: the engine

@@ -76,6 +76,10 @@ func (b *builder) hosts() ([]Host, error) {
 			}
 			h.CPUs = cpus
 		}
+		h.OOMKillDisable, _ = fields["oom_kill_disable"].(bool)
+		if h.OOMKillDisable && h.Memory == 0 {
+			return nil, b.docs.fail(append(at, "oom_kill_disable"), "a host without a memory limit never runs out of it", "give it memory: 160m, or leave oom_kill_disable out")
+		}
 		if h.Memory == 0 && h.CPUs == 0 {
 			return nil, b.docs.fail(at, "a host without limits is no host", "give it memory: 160m, cpus: 0.5 or both")
 		}

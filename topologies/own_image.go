@@ -17,14 +17,16 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// Our own image is the binary and nothing else. Its tag is the binary's digest,
-// so that a build that the engine has is not given to it again.
+// Our own image holds nothing but the place that the binary is mounted at (see
+// [program]): it is the same for every build, and the engine is given it once.
 
 const (
 	ownEntrypoint = "/relapse"
+	// ownImageTag names what is in the image; another content is another tag.
+	ownImageTag = "base-1"
 	// labelImage marks images that we made: "own" or "debian".
 	labelImage = "relapse.image"
-	// ownImageKept is the age at which an image of an older build is removed.
+	// ownImageKept is the age at which an image with another content is removed.
 	ownImageKept = 24 * time.Hour
 )
 
@@ -33,14 +35,17 @@ func ensureOwnImage(ctx context.Context, docker *client.Client, o Options) (Imag
 	if err != nil {
 		return ImageUse{}, "", fmt.Errorf("image %s: %w", OwnImage, err)
 	}
-	name := OwnImage + ":" + digest[:16]
+	if err := checkStatic(o.Binary); err != nil {
+		return ImageUse{}, "", fmt.Errorf("%w %s: make it of %s: %w", ErrNoImage, OwnImage, o.Binary, err)
+	}
+	name := OwnImage + ":" + ownImageTag
 	use, err := inspectImage(ctx, docker, name, ImageOwn)
 	if errdefs.IsNotFound(err) {
 		began := time.Now()
-		if err := loadOwnImage(ctx, docker, name, o.Binary); err != nil {
-			return ImageUse{}, "", fmt.Errorf("%w %s: load it from %s: %w", ErrNoImage, OwnImage, o.Binary, err)
+		if err := loadOwnImage(ctx, docker, name); err != nil {
+			return ImageUse{}, "", fmt.Errorf("%w %s: load it: %w", ErrNoImage, OwnImage, err)
 		}
-		o.Progress(fmt.Sprintf("image %s: loaded from %s (%s)", OwnImage, o.Binary, time.Since(began).Round(10*time.Millisecond)))
+		o.Progress(fmt.Sprintf("image %s: loaded (%s)", OwnImage, time.Since(began).Round(10*time.Millisecond)))
 		removeOldOwnImages(ctx, docker, name)
 		use, err = inspectImage(ctx, docker, name, ImageOwn)
 	}
@@ -52,19 +57,7 @@ func ensureOwnImage(ctx context.Context, docker *client.Client, o Options) (Imag
 	return use, name, nil
 }
 
-func loadOwnImage(ctx context.Context, docker *client.Client, name, binary string) error {
-	if err := checkStatic(binary); err != nil {
-		return err
-	}
-	file, err := os.Open(binary)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
+func loadOwnImage(ctx context.Context, docker *client.Client, name string) error {
 	config := imageConfig{
 		Entrypoint: []string{ownEntrypoint},
 		Env:        []string{"PATH=/"},
@@ -76,12 +69,7 @@ func loadOwnImage(ctx context.Context, docker *client.Client, name, binary strin
 		if err := layer.WriteHeader(&tar.Header{Name: "tmp/", Typeflag: tar.TypeDir, Mode: 0o1777}); err != nil {
 			return err
 		}
-		if err := layer.WriteHeader(&tar.Header{
-			Name: ownEntrypoint[1:], Typeflag: tar.TypeReg, Size: info.Size(), Mode: 0o755,
-		}); err != nil {
-			return err
-		}
-		if _, err := io.Copy(layer, file); err != nil {
+		if err := layer.WriteHeader(&tar.Header{Name: ownEntrypoint[1:], Typeflag: tar.TypeReg, Mode: 0o755}); err != nil {
 			return err
 		}
 		return layer.Close()
@@ -104,8 +92,7 @@ func checkStatic(binary string) error {
 	return nil
 }
 
-// removeOldOwnImages keeps builds of a working day from filling the disk. It is
-// a courtesy: whatever is still in use, or fails, stays.
+// removeOldOwnImages removes images of other tools of ours. It is a courtesy: whatever is still in use, or fails, stays.
 func removeOldOwnImages(ctx context.Context, docker *client.Client, current string) {
 	images, err := docker.ImageList(ctx, client.ImageListOptions{
 		Filters: make(client.Filters).Add("label", labelImage+"=own"),

@@ -80,13 +80,22 @@ func sweep(ctx context.Context, docker *client.Client, match func(map[string]str
 		return swept, errors.Join(folderErr, fmt.Errorf("list containers: %w", err))
 	}
 
+	for _, c := range containers.Items {
+		if match(c.Labels) {
+			runs[c.Labels[LabelRun]] = true
+		}
+	}
+	for run := range runs {
+		calmHosts(run)
+	}
 	failures := collector{errs: []error{folderErr}}
+	held := map[string]bool{} // runs whose networks had containers
 	var group errgroup.Group
 	for _, c := range containers.Items {
 		if !match(c.Labels) {
 			continue
 		}
-		runs[c.Labels[LabelRun]] = true
+		held[c.Labels[LabelRun]] = true
 		swept.Containers++
 		group.Go(func() error {
 			_, err := docker.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
@@ -104,7 +113,11 @@ func sweep(ctx context.Context, docker *client.Client, match func(map[string]str
 		}
 		runs[n.Labels[LabelRun]] = true
 		swept.Networks++
-		if err := removeNetwork(ctx, docker, n.ID); err != nil {
+		within := emptyNetworkWithin
+		if held[n.Labels[LabelRun]] {
+			within = networkWithin
+		}
+		if err := removeNetwork(ctx, docker, n.ID, within); err != nil {
 			failures.add(fmt.Errorf("remove network %s: %w", n.Name, err))
 		}
 	}
@@ -122,10 +135,18 @@ func sweep(ctx context.Context, docker *client.Client, match func(map[string]str
 	return swept, failures.join()
 }
 
-// removeNetwork tries again for a moment: a container that another sweep is
-// about to remove still holds its network.
-func removeNetwork(ctx context.Context, docker *client.Client, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+// How long a network is waited for that still has endpoints: longer where we
+// have just removed its containers. An engine can also keep an endpoint of none
+// for good, and each start would wait for it.
+const (
+	networkWithin      = 5 * time.Second
+	emptyNetworkWithin = 500 * time.Millisecond
+)
+
+// removeNetwork tries again for a while: a container that another sweep is about
+// to remove still holds its network.
+func removeNetwork(ctx context.Context, docker *client.Client, id string, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()

@@ -51,11 +51,14 @@ type System struct {
 	images    []ImageUse
 	labels    map[string]string
 	folder    string // of the run: files that containers mount
+	program   *program
+	ownImage  string // as the engine names it
 	network   string
 	networkID string
 	// cgroupParent holds the nodes that are on no host; "" is the engine's own.
 	cgroupParent string
 	unified      bool // hosts are of cgroup version 2
+	hostMemory   map[string]*hostMemory
 	docker       *client.Client
 	provider     *testcontainers.DockerProvider
 	instances    map[string]*Instance
@@ -112,7 +115,7 @@ func Start(ctx context.Context, t *Topology, o Options) (_ *System, err error) {
 	s := &System{
 		topology: t, options: o, docker: docker, provider: provider,
 		labels:    map[string]string{LabelRun: o.Run, LabelOwner: ownProcess().String()},
-		instances: map[string]*Instance{},
+		instances: map[string]*Instance{}, hostMemory: map[string]*hostMemory{},
 	}
 	if o.Keep {
 		s.labels[LabelKeep] = "true"
@@ -141,6 +144,11 @@ func Start(ctx context.Context, t *Topology, o Options) (_ *System, err error) {
 	}
 	if s.folder, err = createRunFolder(s.labels); err != nil {
 		return nil, err
+	}
+	if s.ownImage = local[OwnImage]; s.ownImage != "" {
+		if s.program, err = putProgram(s.folder, o.Binary); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.createHosts(ctx); err != nil {
 		return nil, err
@@ -259,6 +267,7 @@ func (s *System) close() {
 	if s.watchdog != nil {
 		s.watchdog.end()
 	}
+	s.program.unpin()
 	_ = s.provider.Close()
 	_ = s.docker.Close()
 }

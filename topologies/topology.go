@@ -131,6 +131,10 @@ type Host struct {
 	Name   string
 	Memory int64   // bytes
 	CPUs   float64 // cores
+	// OOMKillDisable has the host stand still when its memory is used up, instead
+	// of the kernel killing one of its processes: what asks for memory waits until
+	// there is some.
+	OOMKillDisable bool
 }
 
 // Node finds a node by name.

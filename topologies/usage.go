@@ -142,6 +142,7 @@ func parseCgroupMounts(mountinfo string) map[string]cgroupMount {
 // all three are one.
 type cgroupFiles struct {
 	unified              bool
+	stalls               bool // what wants more memory than the limit waits
 	cpu, cpuacct, memory string
 }
 
