@@ -267,6 +267,7 @@ func TestLacks(t *testing.T) {
 	edge := node("edge", func(n *topologies.Node) {
 		n.Metrics = &topologies.Metrics{Kind: "prometheus", Port: 9090, Path: "/metrics"}
 	})
+	unmeasured := node("edge", func(*topologies.Node) {})
 	elsewhere := node("other", func(n *topologies.Node) { n.Host, n.Agent = "host-2", 9092 })
 	whole := topologies.Host{Name: "host-1", Memory: 128 << 20, CPUs: 0.5}
 	endless := topologies.Host{Name: "host-1", CPUs: 0.5}
@@ -280,7 +281,8 @@ func TestLacks(t *testing.T) {
 		{"a leak without an agent", "memory-leak", "per_second: 4MB", whole, []topologies.Node{edge, elsewhere}, "has no agent"},
 		{"a leak without a limit", "memory-leak", "per_second: 4MB", endless, []topologies.Node{agent}, "has no memory limit"},
 		{"a leak by connections", "memory-leak", "per_second: 4MB\nper_connection: 1kB", whole, []topologies.Node{agent, edge}, ""},
-		{"a leak by nobody's connections", "memory-leak", "per_second: 4MB\nper_connection: 1kB", whole, []topologies.Node{agent}, "no node whose connections"},
+		{"a leak by nobody's connections", "memory-leak", "per_second: 4MB\nper_connection: 1kB", whole, []topologies.Node{agent, unmeasured}, "no node whose connections"},
+		{"a leak by connections on a host that carries none", "memory-leak", "per_second: 4MB\nper_connection: 1kB", whole, []topologies.Node{agent}, ""},
 		{"a hog", "cpu-hog", "cores: 0.5", whole, []topologies.Node{agent}, ""},
 		{"a hog without an agent", "cpu-hog", "cores: 0.5", whole, []topologies.Node{edge}, "has no agent"},
 		{"a hog of too many cores", "cpu-hog", "cores: 0.6", whole, []topologies.Node{agent}, "has 0.5 cores"},

@@ -29,9 +29,10 @@ again later.
 The size= of the agent's tmpfs bounds the leak. It should leave the agent (some 20 MiB) and
 one more process enough of the host's memory: an agent that is killed itself gives all of
 the leak back, like a host that is started again. A host can have one leak at a time: a
-look cannot tell two apart. Undoing gives the memory back at once.`,
-		Seen: `the host's shared memory, as the kernel counts it, grows within half a second
-by at least half of what per_second promises. It is gone when it does not, and is no more
+look cannot tell two apart. Undoing gives the memory back at once; the host has 32 MiB more
+while it does, so that an agent that stands still for want of memory can.`,
+		Seen: `the host's shared memory, as the kernel counts it, grows by at least half of what
+per_second promises, over the time in which that is 512 KiB (from half a second to two). It is gone when it does not, and is no more
 than 1 MiB above what it was when the fault was armed.`,
 		Example: "hosts: [host-1]\nper_second: 4MB",
 	}, func() Fault { return &memoryLeak{} })
@@ -39,17 +40,20 @@ than 1 MiB above what it was when the fault was armed.`,
 
 type memoryLeak struct {
 	Hosts         `yaml:",inline"`
-	PerSecond     Rate `yaml:"per_second" doc:"what leaks in any case, 100kB or more"`
+	PerSecond     Rate `yaml:"per_second" doc:"what leaks in any case, 256kB or more"`
 	PerConnection Rate `yaml:"per_connection" doc:"what leaks on top for each open connection of the host's nodes; nothing if not given"`
 }
 
 const (
-	// leastLeak is more in half a second than other nodes of a host write by the
-	// way.
-	leastLeak = Rate(100_000)
-	leakLook  = 500 * time.Millisecond
+	// leastLeak is more in a look than other nodes of a host write by the way.
+	leastLeak = Rate(256_000)
+	// leakSeen is several times what the kernel may have counted and not yet added
+	// up: 32 pages for each core.
+	leakSeen = 512 << 10
 	// leakRest is left open for what other nodes keep in their own tmpfs.
 	leakRest = 1 << 20
+	// leakRoom lets an agent run again that stands still for want of memory.
+	leakRoom = 32 << 20
 )
 
 func (f *memoryLeak) Validate() error {
@@ -61,7 +65,7 @@ func (f *memoryLeak) Validate() error {
 	case f.PerSecond == 0:
 		return &FieldError{"per_second", "is missing or zero", hint}
 	case f.PerSecond < leastLeak:
-		return &FieldError{"per_second", fmt.Sprintf("is %s: less than 100kB (%s) could not be told from what nodes write", f.PerSecond, leastLeak), hint}
+		return &FieldError{"per_second", fmt.Sprintf("is %s: less than 256kB (%s) could not be told from what nodes write", f.PerSecond, leastLeak), hint}
 	case f.PerConnection < 0:
 		return &FieldError{"per_connection", "must not be below zero", "write per_connection: 2kB, or leave it out"}
 	}
@@ -126,7 +130,9 @@ func (f *memoryLeak) Arm(ctx context.Context, sys *topologies.System, rng *rand.
 	}
 	hosts.inject = func(ctx context.Context, t *agented) error { return t.agent.SetLeak(ctx, name, leaks[t.Name()]) }
 	hosts.undo = func(ctx context.Context, t *agented) error {
-		return t.release(ctx, func(ctx context.Context) error { return t.agent.RemoveLeak(ctx, name) })
+		return t.WithRoom(leakRoom, func() error {
+			return t.release(ctx, func(ctx context.Context) error { return t.agent.RemoveLeak(ctx, name) })
+		})
 	}
 	hosts.look = a.leaks
 	return a, nil
@@ -134,17 +140,22 @@ func (f *memoryLeak) Arm(ctx context.Context, sys *topologies.System, rng *rand.
 
 // SeenWithin leaves room for a few looks: the kernel may take two seconds to add
 // up its counters.
-func (a *armedLeak) SeenWithin() time.Duration { return 4 * time.Second }
+func (a *armedLeak) SeenWithin() time.Duration { return 2*time.Second + 2*a.looks() }
 
-// leaks looks at a host for half a second. What has leaked and grows no more is
-// neither there nor gone.
+// looks is how long one look takes.
+func (a *armedLeak) looks() time.Duration {
+	return min(max(time.Duration(leakSeen/a.perSecond*float64(time.Second)), 500*time.Millisecond), 2*time.Second)
+}
+
+// leaks looks at a host for a while. What has leaked and grows no more is neither
+// there nor gone.
 func (a *armedLeak) leaks(ctx context.Context, t *agented) (bool, error) {
 	before, err := t.Usage()
 	if err != nil {
 		return false, err
 	}
 	began := time.Now()
-	if !pause(ctx, leakLook) {
+	if !pause(ctx, a.looks()) {
 		return false, outer(ctx, ctx.Err())
 	}
 	after, err := t.Usage()

@@ -227,12 +227,19 @@ func (p *play) phases(ctx context.Context) error {
 	defer cancel()
 	origin := p.log.now()
 	moment := func(seconds float64) time.Time { return origin.Add(time.Duration(seconds * float64(time.Second))) }
+	// A fault of traffic finds the traffic of the phase that it begins with.
+	loaded := map[float64]chan struct{}{}
+	for _, phase := range p.plan.Phases {
+		loaded[phase.Start] = make(chan struct{})
+	}
 	for _, f := range p.plan.Faults {
 		if f.Condition {
 			continue
 		}
 		holding.Go(func() {
-			if until(ctx, moment(f.Start)) != nil {
+			select {
+			case <-loaded[f.Start]:
+			case <-ctx.Done():
 				return
 			}
 			end, stop := context.WithDeadline(ctx, moment(f.End))
@@ -241,7 +248,7 @@ func (p *play) phases(ctx context.Context) error {
 		})
 	}
 	end := moment(p.plan.Length())
-	if err = p.timeline(ctx, moment); err != nil {
+	if err = p.timeline(ctx, moment, loaded); err != nil {
 		cancel()
 		end = p.log.now()
 	}
@@ -251,7 +258,9 @@ func (p *play) phases(ctx context.Context) error {
 	return err
 }
 
-func (p *play) timeline(ctx context.Context, moment func(float64) time.Time) error {
+// timeline closes a phase's channel of loaded, by its start, once the phase has
+// its traffic.
+func (p *play) timeline(ctx context.Context, moment func(float64) time.Time, loaded map[float64]chan struct{}) error {
 	for _, phase := range p.plan.Phases {
 		if err := until(ctx, moment(phase.Start)); err != nil {
 			return err
@@ -260,6 +269,7 @@ func (p *play) timeline(ctx context.Context, moment func(float64) time.Time) err
 		if err := p.setTraffic(ctx, phase.Traffic); err != nil {
 			return fmt.Errorf("phase %s: %w", phase.Name, err)
 		}
+		close(loaded[phase.Start])
 	}
 	if err := until(ctx, moment(p.plan.Length())); err != nil {
 		return err
