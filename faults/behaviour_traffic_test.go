@@ -121,3 +121,55 @@ func TestReconnectWavesCutAllSessionsOfTheirGenerator(t *testing.T) {
 		t.Errorf("%d connections of bystanders were opened again, want none", now-othersBefore.Reconnects)
 	}
 }
+
+// A redirect moves the requests and the sessions of its generator alone. What has
+// moved comes back with the next request, and with the next connection.
+func TestRedirectMovesAllOfItsGenerator(t *testing.T) {
+	sys := system(t)
+	p, others := players(t, sys, "players"), players(t, sys, "bystanders")
+	at := func(p *topologies.Players, host string) topologies.Target {
+		t.Helper()
+		target, err := p.Target(t.Context(), host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return target
+	}
+	eventually(t, 5*time.Second, "all sessions are connected", allConnected(t, p))
+	before, othersBefore := sessions(t, p), sessions(t, others)
+	// Those that a redirect before this one has left at the spare do not move.
+	moving := at(p, "control").Sessions
+	a := injected(t, sys, "redirect", "{node: players, from: control, to: spare}")
+	eventually(t, 5*time.Second, "all is at the spare", func() error {
+		from, to := at(p, "control"), at(p, "spare")
+		if from.Sent > 0 || from.Sessions > 0 || to.Sent < plainRate || to.Sessions != before.Count {
+			return fmt.Errorf("have %+v at control and %+v at the spare", from, to)
+		}
+		return nil
+	})
+	if moved := sessions(t, p).Reconnects - before.Reconnects; moved != moving {
+		t.Errorf("%d connections were opened again, want the %d to control", moved, moving)
+	}
+	undo(t, a, "undo")
+	eventually(t, 5*time.Second, "requests are back and sessions have stayed", func() error {
+		from, to := at(p, "control"), at(p, "spare")
+		if from.Sent < plainRate || from.Sessions > 0 || to.Sessions != before.Count {
+			return fmt.Errorf("have %+v at control and %+v at the spare", from, to)
+		}
+		return nil
+	})
+	wave := armed(t, sys, "reconnect-wave", "{node: players, every: 10s}")
+	if err := wave.Inject(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	undo(t, wave, "undo the wave")
+	eventually(t, 5*time.Second, "sessions are back", func() error {
+		if from := at(p, "control"); from.Sessions != before.Count {
+			return fmt.Errorf("have %+v at control", from)
+		}
+		return nil
+	})
+	if to := at(others, "spare"); to.Sent > 0 || to.Sessions > 0 || sessions(t, others).Reconnects != othersBefore.Reconnects {
+		t.Errorf("bystanders: %+v at the spare and %d connections opened again, want none", to, sessions(t, others).Reconnects-othersBefore.Reconnects)
+	}
+}

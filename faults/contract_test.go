@@ -88,7 +88,8 @@ func TestContract(t *testing.T) {
 // elsewhere gives the example with another target, which must not notice.
 func elsewhere(t *testing.T, example string) string {
 	t.Helper()
-	out := strings.NewReplacer("server", "control", "host-1", "host-2", "operation: get", "operation: other", "node: players\nevery", "node: bystanders\nevery").Replace(example)
+	out := strings.NewReplacer("server", "control", "host-1", "host-2", "operation: get", "operation: other",
+		"node: players\nevery", "node: bystanders\nevery", "node: players\nfrom", "node: bystanders\nfrom").Replace(example)
 	if out == example {
 		t.Fatalf("example %q names nothing that the control replaces", example)
 	}

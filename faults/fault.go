@@ -109,6 +109,14 @@ type TrafficFault interface {
 	TrafficFactor() float64
 }
 
+// RedirectingFault is a traffic fault that leads load from one node to another.
+type RedirectingFault interface {
+	TrafficFault
+	// Ways gives the two nodes; the loader checks that the load generator is linked
+	// to each.
+	Ways() (from, to string)
+}
+
 // Stopper is a fault that stops nodes answering on purpose. The validity gate
 // for dead or silent nodes asks it which ones.
 type Stopper interface{ Stops() bool }

@@ -145,6 +145,11 @@ func (i *Incident) planTargets(p *Plan, name string, spec FaultSpec, start, end 
 		if !exists || len(target.Operations) == 0 {
 			return &targetError{name, "node", 0, fmt.Sprintf("unknown load generator %q", node), near(node, generators(p.nodes))}
 		}
+		if r, ok := f.(faults.RedirectingFault); ok {
+			if err := planWays(p, name, node, r); err != nil {
+				return err
+			}
+		}
 		if op == "" {
 			return nil // of no operation, so that no rate changes
 		}
@@ -152,6 +157,31 @@ func (i *Incident) planTargets(p *Plan, name string, spec FaultSpec, start, end 
 			return &targetError{name, "operation", 0, fmt.Sprintf("unknown operation %q", op), near(op, target.Operations)}
 		}
 		p.Surges = append(p.Surges, PlannedSurge{name, node, op, f.TrafficFactor(), start, end})
+	}
+	return nil
+}
+
+// planWays checks the two nodes of a fault that redirects a generator's load.
+// Whether they are its targets only the generator can say, when the fault is armed.
+func planWays(p *Plan, name, generator string, f faults.RedirectingFault) error {
+	var linked []string
+	for _, l := range p.nodes.Links {
+		if l.Client == generator && !slices.Contains(linked, l.Server) {
+			linked = append(linked, l.Server)
+		}
+	}
+	from, to := f.Ways()
+	for _, end := range []struct{ field, node string }{{"from", from}, {"to", to}} {
+		if _, exists := p.nodes.Node(end.node); !exists {
+			return &targetError{name, end.field, 0, fmt.Sprintf("unknown node %q", end.node), near(end.node, nodeNames(p.nodes))}
+		}
+		if !slices.Contains(linked, end.node) {
+			hint := "name it under links: of " + generator + ", and as a target or spare in its configuration"
+			if len(linked) > 0 {
+				hint = fmt.Sprintf("it is linked to %s; or %s", strings.Join(linked, ", "), hint)
+			}
+			return &targetError{name, end.field, 0, fmt.Sprintf("%s is not linked to %s, so that it sends nothing there", generator, end.node), hint}
+		}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package replays_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -176,6 +178,25 @@ func TestPlannedTargets(t *testing.T) {
 		if have := fmt.Sprint(surges); have != tc.surges {
 			t.Errorf("%s: surges %s, want %s", tc.name, have, tc.surges)
 		}
+	}
+}
+
+// A redirect is planned where its generator is linked to both nodes.
+func TestARedirectIsPlanned(t *testing.T) {
+	const more = "more: {kind: surge, node: players, operation: ask, times: 2}"
+	fsys := small(strings.Replace(smallText(t), more, "more: {kind: redirect, node: players, from: server, to: store}", 1)).(fstest.MapFS)
+	line := fsys["line/compose.yaml"]
+	line.Data = bytes.Replace(line.Data, []byte("links: [server]"), []byte("links: [server, store]"), 1)
+	inc, err := replays.Load(fsys, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := plan(t, inc, "unfixed")
+	if !slices.ContainsFunc(p.Faults, func(f replays.PlannedFault) bool { return f.Kind == "redirect" }) {
+		t.Errorf("faults: have %+v, want a redirect among them", p.Faults)
+	}
+	if len(p.Surges) > 0 || len(p.Stopped) > 0 {
+		t.Errorf("have surges %v and stopped nodes %v, want none: no rate changes", p.Surges, p.Stopped)
 	}
 }
 

@@ -59,6 +59,58 @@ func TestPlayers(t *testing.T) {
 	}
 }
 
+func TestPlayersOfRedirects(t *testing.T) {
+	var seen []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		seen = append(seen, strings.TrimSpace(r.Method+" "+r.URL.EscapedPath()+" "+string(body)))
+		if r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, `{
+				"targets": {
+					"edge-1:8080": {"requests_per_second": 40, "sessions": 10},
+					"edge-2:8080": {"spare": true, "requests_per_second": 12.5, "sessions": 3},
+					"edge-3:8080": {}, "edge-3:8081": {}
+				},
+				"redirects": {"move": {"from": "edge-1:8080", "to": "edge-2:8080", "requests_per_second": 10, "sessions": 2}}
+			}`)
+		}
+	}))
+	defer server.Close()
+	players := topologies.NewPlayers("players", strings.TrimPrefix(server.URL, "http://"))
+	ctx := t.Context()
+	if err := players.Redirect(ctx, "move/1", "edge-1", "edge-2"); err != nil {
+		t.Error(err)
+	}
+	if err := players.EndRedirect(ctx, "move/1"); err != nil {
+		t.Error(err)
+	}
+	routing, err := players.Routing(ctx)
+	if want := (topologies.Redirected{From: "edge-1:8080", To: "edge-2:8080", Moved: 10, Sessions: 2}); err != nil || routing.Redirects["move"] != want {
+		t.Errorf("redirect %+v, %v; want %+v", routing.Redirects["move"], err, want)
+	}
+	for _, tc := range []struct {
+		host string
+		want topologies.Target
+		says string // in the error; "" for none
+	}{
+		{"edge-1", topologies.Target{Sent: 40, Sessions: 10}, ""},
+		{"edge-2", topologies.Target{Spare: true, Sent: 12.5, Sessions: 3}, ""},
+		{"edge-2:8080", topologies.Target{Spare: true, Sent: 12.5, Sessions: 3}, ""},
+		{"edge-3", topologies.Target{}, "edge-3:8080, edge-3:8081"},
+		{"edge-3:8081", topologies.Target{}, ""},
+		{"edge", topologies.Target{}, "edge-1:8080, edge-2:8080 (a spare), edge-3:8080"},
+	} {
+		have, err := players.Target(ctx, tc.host)
+		if have != tc.want || (err != nil) != (tc.says != "") || err != nil && !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("target %s: have %+v, %v; want %+v, an error with %q", tc.host, have, err, tc.want, tc.says)
+		}
+	}
+	want := []string{`PUT /redirects/move%2F1 {"from":"edge-1","to":"edge-2"}`, `DELETE /redirects/move%2F1`, `GET /targets`}
+	if !slices.Equal(seen[:3], want) {
+		t.Errorf("requests\n%s\nwant\n%s", strings.Join(seen[:3], "\n"), strings.Join(want, "\n"))
+	}
+}
+
 func TestPlayersOfFaults(t *testing.T) {
 	var seen []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

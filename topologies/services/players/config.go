@@ -23,6 +23,9 @@ type Config struct {
 	// Targets are several base URLs in Target's stead. The requests of an
 	// operation go to one after the other.
 	Targets []string `yaml:"targets"`
+	// Spares are further base URLs, to which nothing goes but what a replay orders
+	// there (see [Generator.Redirect]).
+	Spares []string `yaml:"spares"`
 	// Timeout is how long a player waits, from the time the request was meant
 	// to be sent; for a further attempt, from the time of that.
 	Timeout time.Duration `yaml:"timeout"`
@@ -179,17 +182,30 @@ func (c *Config) validateTargets() error {
 	}
 	seen := map[string]bool{}
 	for _, text := range c.targets() {
-		target, err := url.Parse(text)
-		switch {
-		case err != nil:
-			return fmt.Errorf("target: %w", err)
-		case target.Scheme != "http" || target.Host == "" || (target.Path != "" && target.Path != "/"):
-			return fmt.Errorf("target %q: want http://HOST:PORT", text)
-		case seen[target.Host]:
-			return fmt.Errorf("target %q: it is there twice", text)
+		if err := validateTarget("target", text, seen); err != nil {
+			return err
 		}
-		seen[target.Host] = true
 	}
+	for _, text := range c.Spares {
+		if err := validateTarget("spare", text, seen); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// validateTarget checks a base URL and that it is none of those seen before.
+func validateTarget(what, text string, seen map[string]bool) error {
+	target, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", what, err)
+	case target.Scheme != "http" || target.Host == "" || (target.Path != "" && target.Path != "/"):
+		return fmt.Errorf("%s %q: want http://HOST:PORT", what, text)
+	case seen[target.Host]:
+		return fmt.Errorf("%s %q: it is there twice", what, text)
+	}
+	seen[target.Host] = true
 	return nil
 }
 

@@ -104,6 +104,12 @@ func TestParseConfigRefuses(t *testing.T) {
 		{"a target and targets", plain + "targets: ['http://127.0.0.1:8081']\n"},
 		{"targets that are one", strings.Replace(plain, "target: http://127.0.0.1:8080", "targets: ['http://127.0.0.1:1', 'http://127.0.0.1:1/']", 1)},
 		{"one of the targets with a path", strings.Replace(plain, "target: http://127.0.0.1:8080", "targets: ['http://127.0.0.1:1', 'http://127.0.0.1:2/x']", 1)},
+		{"a spare with a path", plain + "spares: ['http://127.0.0.1:8081/x']\n"},
+		{"a spare over https", plain + "spares: ['https://127.0.0.1:8081']\n"},
+		{"a spare that is there twice", plain + "spares: ['http://127.0.0.1:8081', 'http://127.0.0.1:8081/']\n"},
+		{"a spare that is the target", plain + "spares: ['http://127.0.0.1:8080']\n"},
+		{"a spare that is one of the targets", strings.Replace(plain, "target: http://127.0.0.1:8080", "targets: ['http://127.0.0.1:1', 'http://127.0.0.1:2']\nspares: ['http://127.0.0.1:2']", 1)},
+		{"spares without a target", strings.Replace(plain, "target: http://127.0.0.1:8080", "spares: ['http://127.0.0.1:1']", 1)},
 		{"retries that make no sense", plain + "retries: {count: -1}\n"},
 		{"retries with an unknown field", plain + "retries: {count: 1, times: 2}\n"},
 		{"a malformed call without a method", strings.Replace(plain, "path: /verify", "path: /verify, malformed: {path: /}", 1)},
@@ -137,6 +143,10 @@ func TestAForeignTargetIsRefused(t *testing.T) {
 		c.Target, c.Targets = "", []string{"http://127.0.0.1:8080", target}
 		if _, err := players.New(t.Context(), c); !errors.Is(err, players.ErrForeignTarget) {
 			t.Errorf("%s, as the second one: have %v, want ErrForeignTarget", target, err)
+		}
+		c.Targets, c.Spares = []string{"http://127.0.0.1:8080"}, []string{target}
+		if _, err := players.New(t.Context(), c); !errors.Is(err, players.ErrForeignTarget) {
+			t.Errorf("%s, as a spare: have %v, want ErrForeignTarget", target, err)
 		}
 	}
 }

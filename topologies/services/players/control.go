@@ -153,11 +153,13 @@ func checkRate(v float64) error {
 }
 
 // Control answers the orders that a replay gives: GET and PUT /rates, GET
-// /sessions, PUT and DELETE /scales/{name}, /malformed/{name} and /waves/{name}.
+// /sessions and /targets, PUT and DELETE /scales/{name}, /malformed/{name},
+// /waves/{name} and /redirects/{name}.
 func (g *Generator) Control() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /rates", func(w http.ResponseWriter, _ *http.Request) { answer(w, g.Rates()) })
 	mux.HandleFunc("GET /sessions", func(w http.ResponseWriter, _ *http.Request) { answer(w, g.SessionState()) })
+	mux.HandleFunc("GET /targets", func(w http.ResponseWriter, _ *http.Request) { answer(w, g.Routing()) })
 	mux.HandleFunc("PUT /rates", func(w http.ResponseWriter, r *http.Request) {
 		var rates map[string]float64
 		order(w, r, &rates, func() error { return g.SetRates(rates) })
@@ -204,6 +206,19 @@ func (g *Generator) Control() http.Handler {
 	})
 	mux.HandleFunc("DELETE /waves/{name}", func(w http.ResponseWriter, r *http.Request) {
 		g.StopWaves(r.PathValue("name"))
+		w.WriteHeader(http.StatusNoContent)
+	})
+	mux.HandleFunc("PUT /redirects/{name}", func(w http.ResponseWriter, r *http.Request) {
+		var redirect struct {
+			From string `json:"from"`
+			To   string `json:"to"`
+		}
+		order(w, r, &redirect, func() error {
+			return g.Redirect(r.PathValue("name"), redirect.From, redirect.To)
+		})
+	})
+	mux.HandleFunc("DELETE /redirects/{name}", func(w http.ResponseWriter, r *http.Request) {
+		g.DropRedirect(r.PathValue("name"))
 		w.WriteHeader(http.StatusNoContent)
 	})
 	return mux

@@ -23,8 +23,14 @@ func controlled(t *testing.T) (g *players.Generator, order func(method, path, bo
 	g = run(t, c)
 	control := httptest.NewServer(g.Control())
 	t.Cleanup(control.Close)
-	return g, func(method, path, body string) (int, string) {
-		request, err := http.NewRequestWithContext(t.Context(), method, control.URL+path, strings.NewReader(body))
+	return g, ordering(t, control.URL)
+}
+
+// ordering gives orders to a generator.
+func ordering(t *testing.T, url string) func(method, path, body string) (int, string) {
+	return func(method, path, body string) (int, string) {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), method, url+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,6 +119,56 @@ func TestOrdersForMalformedRequestsAndWaves(t *testing.T) {
 			t.Errorf("%s: have %d sessions and waves %v, want 2 and %d", c.name, state.Count, state.Waves, c.waves)
 		}
 	}
+}
+
+func TestOrdersForRedirects(t *testing.T) {
+	a, b := newCounter(t, nil), newCounter(t, nil)
+	c := config(a.URL)
+	c.Spares = []string{strings.Replace(b.URL, "127.0.0.1", "localhost", 1)}
+	g := run(t, c)
+	control := httptest.NewServer(g.Control())
+	t.Cleanup(control.Close)
+	order := ordering(t, control.URL)
+	from, to := host(a.URL), strings.Replace(host(b.URL), "127.0.0.1", "localhost", 1)
+	for _, c := range []struct {
+		name, method, path, body string
+		status                   int
+		redirects                string // to where, afterwards
+	}{
+		{"none", "DELETE", "/redirects/r", ``, 204, ""},
+		{"an unknown target", "PUT", "/redirects/r", `{"from": "127.0.0.1", "to": "x"}`, 400, ""},
+		{"no target", "PUT", "/redirects/r", `{"from": "127.0.0.1"}`, 400, ""},
+		{"a field that means nothing", "PUT", "/redirects/r", `{"from": "127.0.0.1", "to": "localhost", "for": 5}`, 400, ""},
+		{"hosts", "PUT", "/redirects/r", `{"from": "127.0.0.1", "to": "localhost"}`, 204, to},
+		{"the same with ports", "PUT", "/redirects/r", `{"from": "` + from + `", "to": "` + to + `"}`, 204, to},
+		{"new rates keep it", "PUT", "/rates", `{"op": 10}`, 204, to},
+		{"a second one of the same target", "PUT", "/redirects/s", `{"from": "127.0.0.1", "to": "localhost"}`, 400, to},
+		{"the way back", "PUT", "/redirects/s", `{"from": "localhost", "to": "127.0.0.1"}`, 400, to},
+		{"another way in its place", "PUT", "/redirects/r", `{"from": "localhost", "to": "127.0.0.1"}`, 204, from},
+	} {
+		if status, said := order(c.method, c.path, c.body); status != c.status {
+			t.Errorf("%s: have status %d (%s), want %d", c.name, status, said, c.status)
+		}
+		routing := asked(t, order)
+		if len(routing.Targets) != 2 || routing.Redirects["r"].To != c.redirects {
+			t.Errorf("%s: have %+v, want two targets and a redirect to %q", c.name, routing, c.redirects)
+		}
+	}
+	for range 2 {
+		if status, said := order("DELETE", "/redirects/r", ""); status != 204 {
+			t.Errorf("its end: have status %d (%s), want 204", status, said)
+		}
+	}
+	eventually(t, "the redirect is forgotten", func() bool { return len(asked(t, order).Redirects) == 0 })
+}
+
+func asked(t *testing.T, order func(method, path, body string) (int, string)) (routing players.Routing) {
+	t.Helper()
+	_, said := order("GET", "/targets", "")
+	if err := json.Unmarshal([]byte(said), &routing); err != nil {
+		t.Fatalf("%v in %q", err, said)
+	}
+	return routing
 }
 
 func TestARefusalNamesWhatIsKnown(t *testing.T) {

@@ -29,7 +29,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"relapse/topologies/services/http1"
 	"relapse/topologies/services/retry"
 )
 
@@ -44,7 +43,8 @@ const (
 // monotonic clock.
 type Generator struct {
 	config   Config
-	targets  []*http1.Client
+	targets  []*target
+	spares   []*target
 	retries  *retry.Policy // nil where a request is attempted once
 	metrics  *metrics
 	start    time.Time
@@ -57,6 +57,7 @@ type Generator struct {
 	operations []*operation // sorted by name; the populations' ones as well
 	scales     map[string]scale
 	shares     map[string]share
+	redirects  map[string]*redirect
 	events     events
 	populated  bool // the populations have begun
 	match      *match
@@ -77,20 +78,28 @@ func New(ctx context.Context, c Config) (*Generator, error) {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	g := &Generator{
-		config:   c,
-		metrics:  newMetrics(),
-		start:    time.Now(),
-		wake:     make(chan struct{}, 1),
-		stopping: make(chan struct{}),
-		scales:   map[string]scale{},
-		shares:   map[string]share{},
+		config:    c,
+		metrics:   newMetrics(),
+		start:     time.Now(),
+		wake:      make(chan struct{}, 1),
+		stopping:  make(chan struct{}),
+		scales:    map[string]scale{},
+		shares:    map[string]share{},
+		redirects: map[string]*redirect{},
 	}
-	for _, target := range c.targets() {
-		client, err := newClient(ctx, target)
+	for _, url := range c.targets() {
+		t, err := newTarget(ctx, url, false)
 		if err != nil {
 			return nil, err
 		}
-		g.targets = append(g.targets, client)
+		g.targets = append(g.targets, t)
+	}
+	for _, url := range c.Spares {
+		t, err := newTarget(ctx, url, true)
+		if err != nil {
+			return nil, err
+		}
+		g.spares = append(g.spares, t)
 	}
 	if c.Retries != nil && c.Retries.Count > 0 {
 		policy, err := retry.New(*c.Retries, g.now, random(c.Seed, "retries"))
@@ -142,8 +151,8 @@ func (g *Generator) Registry() *prometheus.Registry { return g.metrics.registry 
 // which end within the timeout. It can be called once.
 func (g *Generator) Run(ctx context.Context) error {
 	defer func() {
-		for _, target := range g.targets {
-			target.Close()
+		for _, t := range g.all() {
+			t.Close()
 		}
 	}()
 	defer g.sent.Wait()
@@ -163,9 +172,7 @@ func (g *Generator) Run(ctx context.Context) error {
 		next := g.next()
 		g.mu.Unlock()
 		if now := time.Now(); now.Sub(pruned) > pruneEvery {
-			for _, target := range g.targets {
-				target.Prune(now)
-			}
+			g.prune(now)
 			pruned = now
 		}
 		wait := maxWait

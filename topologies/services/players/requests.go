@@ -64,7 +64,7 @@ func (g *Generator) send(o *operation, at time.Duration, then func(outcome)) {
 	path := g.path(o)
 	turn := o.turn
 	o.turn++
-	target := g.target(turn)
+	target := g.take(turn)
 	request := target.Request(o.call.Method, path)
 	g.sent.Go(func() {
 		late := g.now() - at
@@ -95,7 +95,9 @@ func (g *Generator) again(o *operation, path string, turn, status int, became ou
 		if !again || !g.rest(after) {
 			return became
 		}
-		target := g.target(turn + attempt)
+		g.mu.Lock()
+		target := g.take(turn + attempt)
+		g.mu.Unlock()
 		var err error
 		status, err = target.Do(target.Request(o.call.Method, path), time.Now().Add(g.config.Timeout), io.Discard)
 		became = outcome(http1.OutcomeOf(status, err))
@@ -104,9 +106,6 @@ func (g *Generator) again(o *operation, path string, turn, status int, became ou
 	g.retries.Success(o.class)
 	return became
 }
-
-// target gives whom the n-th request goes to: one after the other.
-func (g *Generator) target(n int) *http1.Client { return g.targets[n%len(g.targets)] }
 
 // path draws a token for a request.
 func (g *Generator) path(o *operation) string {

@@ -49,10 +49,14 @@ type session struct {
 	opens  time.Duration // when it opens its first connection
 	failed int           // connections in a row that came to nothing
 
-	mu    sync.Mutex
-	conn  *http1.Conn // nil while there is none
-	cutBy *wave       // what cut the connection; nil for anything else
-	ended bool
+	mu      sync.Mutex
+	conn    *http1.Conn // nil while there is none
+	at      *target     // whom the connection is to
+	through *redirect   // what had it opened there; nil for the session's turn
+	cut     bool        // a wave or a redirect cut the connection
+	cutBy   *wave       // the wave that did; nil for anything else
+	moved   *redirect   // the redirect that did, until the connection is opened again
+	ended   bool
 }
 
 func newSessions(g *Generator, c Sessions) *sessions {
@@ -126,12 +130,30 @@ func (s *session) connect(again bool) (accepted bool) {
 	if again {
 		s.reconnects()
 	}
-	conn, err := g.target(s.turn).Open(time.Now().Add(g.config.Timeout))
-	if err != nil || !s.keep(conn) {
+	to, through := s.next()
+	conn, err := to.Open(time.Now().Add(g.config.Timeout))
+	if err != nil || !s.keep(conn, to, through) {
 		return false
 	}
 	defer s.drop()
-	return s.hold(conn)
+	return s.hold(conn, to)
+}
+
+// next gives whom the session connects to, and the redirect that leads there.
+func (s *session) next() (*target, *redirect) {
+	g := s.of.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.moved
+	s.moved = nil // should that target refuse, it is passed over
+	if r != nil && !r.ended {
+		// Not always what its turn says: an earlier redirect may have left the
+		// session where this one found it.
+		return r.to, r
+	}
+	return g.route(s.turn)
 }
 
 // reconnects counts, also for the wave that is the reason.
@@ -139,7 +161,7 @@ func (s *session) reconnects() {
 	s.of.reconnects.Inc()
 	s.mu.Lock()
 	because := s.cutBy
-	s.cutBy = nil
+	s.cut, s.cutBy = false, nil
 	s.mu.Unlock()
 	g := s.of.g
 	g.mu.Lock()
@@ -150,22 +172,32 @@ func (s *session) reconnects() {
 	}
 }
 
-// wasCut says whether a wave has cut the connection, which is no refusal.
+// wasCut says whether a wave or a redirect has cut the connection, which is no
+// refusal.
 func (s *session) wasCut() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.cutBy != nil
+	return s.cut
 }
 
-// keep has the session connected; false once it has ended.
-func (s *session) keep(conn *http1.Conn) bool {
+// keep has the session connected; false once it has ended, or where its target
+// has been redirected while the connection was on its way.
+func (s *session) keep(conn *http1.Conn, to *target, through *redirect) bool {
+	g := s.of.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended {
+	switch {
+	case s.ended:
 		conn.Close()
 		return false
+	case to.redirect != nil:
+		s.cut, s.moved = true, to.redirect
+		conn.Reset()
+		return false
 	}
-	s.conn = conn
+	s.conn, s.at, s.through = conn, to, through
 	s.of.states.WithLabelValues("connected").Inc()
 	s.of.states.WithLabelValues("disconnected").Dec()
 	return true
@@ -175,13 +207,13 @@ func (s *session) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.conn.Close()
-	s.conn = nil
+	s.conn, s.at, s.through = nil, nil, nil
 	s.of.states.WithLabelValues("connected").Dec()
 	s.of.states.WithLabelValues("disconnected").Inc()
 }
 
 // hold makes the session's calls over a connection until that breaks.
-func (s *session) hold(conn *http1.Conn) (accepted bool) {
+func (s *session) hold(conn *http1.Conn, to *target) (accepted bool) {
 	g := s.of.g
 	opened := g.now()
 	for {
@@ -196,7 +228,7 @@ func (s *session) hold(conn *http1.Conn) (accepted bool) {
 			g.metrics.lateness.Observe(late.Seconds())
 			s.of.op.wasLate(late)
 		}
-		became, keep := s.call(conn)
+		became, keep := s.call(conn, to)
 		accepted = accepted || became == succeeded
 		if !keep {
 			return accepted || g.now()-opened > settledAfter
@@ -205,7 +237,7 @@ func (s *session) hold(conn *http1.Conn) (accepted bool) {
 }
 
 // call makes the call that is due.
-func (s *session) call(conn *http1.Conn) (became outcome, keep bool) {
+func (s *session) call(conn *http1.Conn, to *target) (became outcome, keep bool) {
 	g, o := s.of.g, s.of.op
 	at := s.due
 	s.due += s.of.Every
@@ -214,9 +246,11 @@ func (s *session) call(conn *http1.Conn) (became outcome, keep bool) {
 		g.retries.Request(o.class)
 	}
 	g.mu.Lock()
-	o.recent.add(g.now())
+	now := g.now()
+	o.recent.add(now)
+	to.sent.add(now)
 	path := g.path(o)
-	request := g.target(s.turn).Request(o.call.Method, path)
+	request := to.Request(o.call.Method, path)
 	g.mu.Unlock()
 	status, keep, err := conn.Do(request, g.start.Add(at+g.config.Timeout), io.Discard)
 	became = outcome(http1.OutcomeOf(status, err))

@@ -17,6 +17,23 @@ import (
 // networks. A generator makes load for its own topology and for nothing else.
 var ErrForeignTarget = errors.New("the target is not in a network of this machine")
 
+// target is whom requests can go to.
+type target struct {
+	*http1.Client
+	spare bool // gets nothing but by a redirect
+	// By the generator's lock:
+	sent     recent    // requests
+	redirect *redirect // what leads away from it; nil if nothing does
+}
+
+func newTarget(ctx context.Context, url string, spare bool) (*target, error) {
+	client, err := newClient(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	return &target{Client: client, spare: spare}, nil
+}
+
 // newClient makes what sends a target's requests.
 func newClient(ctx context.Context, target string) (*http1.Client, error) {
 	address, err := resolve(ctx, target)

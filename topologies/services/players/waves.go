@@ -65,7 +65,7 @@ func (g *Generator) cut(name string, w *wave, at time.Duration) {
 	for _, s := range g.sessions.all {
 		s.mu.Lock()
 		if s.conn != nil {
-			s.cutBy = w
+			s.cut, s.cutBy = true, w
 			s.conn.Reset()
 		}
 		s.mu.Unlock()
