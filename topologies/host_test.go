@@ -60,6 +60,7 @@ func version2() map[string]string {
 		host + "/cpu.max":           "10000 20000\n",
 		host + "/memory.current":    "104857600\n",
 		host + "/memory.max":        "167772160\n",
+		host + "/memory.high":       "max\n",
 		host + "/memory.stat":       "anon 4096\nfile 8192\nshmem 73400320\nshmem_thp 0\n",
 		host + "/memory.events":     "low 0\nhigh 0\nmax 12\noom 4\noom_kill 3\noom_group_kill 0\n",
 		host + "/0a1b/memory.stat":  "shmem 1\n",
@@ -176,20 +177,28 @@ func TestCreateHost(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		unified bool
+		stands  bool // still when full
 		files   map[string]string
 		want    map[string]string
 	}{
-		{"version 1", false, version1(), map[string]string{
+		{"version 1", false, false, version1(), map[string]string{
 			"memory/" + host + "/memory.limit_in_bytes": "67108865", "memory/" + host + "/memory.swappiness": "0",
 			"cpu/" + host + "/cpu.cfs_quota_us": "5000", "cpu/" + host + "/cpu.cfs_period_us": "20000",
 		}},
 		// Without the file about swap, as where a kernel has none.
-		{"version 2", true, version2(), map[string]string{
+		{"version 2", true, false, version2(), map[string]string{
 			"cgroup.subtree_control": "+cpu +memory", host + "/memory.max": "67108865", host + "/cpu.max": "5000 20000",
+		}},
+		// Version 1 answers what was written with lines of counters, which no file
+		// of a test does: see TestAFullHostStandsStill.
+		{"version 2 that stands still when full", true, true, version2(), map[string]string{
+			host + "/memory.high": "67108865", host + "/memory.max": "167772160\n",
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			root := hierarchy(t, test.files)
+			limited := limited
+			limited.OOMKillDisable = test.stands
 			if err := topologies.CreateHost(root, host, limited, test.unified); err != nil {
 				t.Fatal(err)
 			}
@@ -316,6 +325,39 @@ func TestHostOfTheKernel(t *testing.T) {
 	}
 	if used := after.CPUSeconds - before.CPUSeconds; used < 0.1 {
 		t.Errorf("used %g s of CPU time, want 0.1 or more", used)
+	}
+}
+
+// A host that is not to kill stands still when its memory is used up, and goes on
+// as it was with some more.
+func TestAFullHostStandsStill(t *testing.T) {
+	topologies.RequireHosts(t)
+	topology := shared()
+	topology.Hosts[0].OOMKillDisable = true
+	system := start(t, topology, topologies.Options{})
+	h, store := machine(t, system), instance(t, system, "store")
+	grown := make(chan error, 1)
+	go func() {
+		_, err := ask(store, "/grow", "bytes", fmt.Sprint(110<<20))
+		grown <- err
+	}()
+	eventually(t, "the host is full", 5*time.Second, func() bool {
+		u, err := h.Usage()
+		return err == nil && u.MemoryBytes > 95<<20
+	})
+	select {
+	case err := <-grown:
+		t.Errorf("a host of 96 MiB took 110 MiB: %v", err)
+	case <-time.After(500 * time.Millisecond):
+	}
+	if state, err := store.State(t.Context()); err != nil || !state.Running {
+		t.Errorf("state of the node that is held back: %+v, %v", state, err)
+	}
+	if err := h.WithRoom(64<<20, func() error { return errors.Join(<-grown, store.Kill(t.Context())) }); err != nil {
+		t.Error(err)
+	}
+	if got, err := h.Limits(); err != nil || got.MemoryBytes != 96<<20 {
+		t.Errorf("limits afterwards %+v, %v", got, err)
 	}
 }
 
