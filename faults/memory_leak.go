@@ -32,8 +32,8 @@ the leak back, like a host that is started again. A host can have one leak at a 
 look cannot tell two apart. Undoing gives the memory back at once; the host has 32 MiB more
 while it does, so that an agent that stands still for want of memory can.`,
 		Seen: `the host's shared memory, as the kernel counts it, grows by at least half of what
-per_second promises, over the time in which that is 512 KiB (from half a second to two). It is gone when it does not, and is no more
-than 1 MiB above what it was when the fault was armed.`,
+per_second promises, over the time in which that is 512 KiB (half a second to two). It is
+gone when it does not, and is no more than 1 MiB above what it was when the fault was armed.`,
 		Example: "hosts: [host-1]\nper_second: 4MB",
 	}, func() Fault { return &memoryLeak{} })
 }
