@@ -14,10 +14,13 @@ func init() { commands = append(commands, faultsCommand) }
 func faultsCommand() *cobra.Command {
 	var reference bool
 	c := &cobra.Command{
-		Use:   "faults",
-		Short: "List the kinds of fault, or print their reference",
-		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		Use:   "faults [KIND]",
+		Short: "List the kinds of fault, tell of one, or print the reference of all",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return faults.ReferenceOf(c.OutOrStdout(), args[0])
+			}
 			if reference {
 				return faults.Reference(c.OutOrStdout())
 			}

@@ -55,6 +55,9 @@ func show(w io.Writer, inc *replays.Incident) error {
 	for _, ph := range inc.Phases {
 		p.line("  %-10s %-5s %s", ph.Name, ph.Lasts, strings.Join(ph.Faults, ", "))
 	}
+	if len(inc.Conditions) > 0 {
+		p.line("  held all the time: %s", strings.Join(inc.Conditions, ", "))
+	}
 	for _, group := range []struct {
 		title  string
 		checks []replays.Check
@@ -99,6 +102,15 @@ func show(w io.Writer, inc *replays.Incident) error {
 			origin = "documented"
 		}
 		p.line("  %-20s %s (%s)", f.Name, f.Value.Says, origin)
+		for _, ch := range f.Value.Challenges {
+			p.line("    under %-14s %s", ch.Name, ch.Value.Says)
+		}
+	}
+	if inc.Alerts != nil {
+		p.line("\nAlerts")
+		for _, f := range inc.Alerts.Fire {
+			p.line("  %-20s fires within %s of %s", f.Alert, f.Within, f.During)
+		}
 	}
 	if inc.Class != nil {
 		p.line("\nClass\n  %s", strings.Join(inc.Class.Unfixed, " or "))

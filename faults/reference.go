@@ -39,13 +39,34 @@ any part of a name.
 		fmt.Fprintf(b, "| [%s](#%s) | %s | %s |\n", k.Name, k.Name, k.Group, k.Summary)
 	}
 	for _, k := range Kinds() {
-		fmt.Fprintf(b, "\n## %s\n\n%s.\n\n%s\n\n", k.Name, k.Summary, strings.TrimSpace(k.Doc))
-		fmt.Fprint(b, "| parameter | value | meaning |\n| --- | --- | --- |\n")
-		for _, p := range parameters(k.make()) {
-			fmt.Fprintf(b, "| `%s` | %s | %s |\n", p.name, p.wants(), p.doc)
-		}
-		fmt.Fprintf(b, "\nSeen from outside: %s\n\n```yaml\nkind: %s\n%s\n```\n", strings.TrimSpace(k.Seen), k.Name, strings.TrimSpace(k.Example))
+		fmt.Fprintln(b)
+		k.reference(b)
 	}
+	return flush(b)
+}
+
+// ReferenceOf writes the part of one kind; an unknown one is an
+// *[UnknownKindError].
+func ReferenceOf(w io.Writer, kind string) error {
+	k, err := lookup(kind)
+	if err != nil {
+		return err
+	}
+	b := bufio.NewWriter(w)
+	k.reference(b)
+	return flush(b)
+}
+
+func (k Kind) reference(b *bufio.Writer) {
+	fmt.Fprintf(b, "## %s\n\n%s.\n\n%s\n\n", k.Name, k.Summary, strings.TrimSpace(k.Doc))
+	fmt.Fprint(b, "| parameter | value | meaning |\n| --- | --- | --- |\n")
+	for _, p := range parameters(k.make()) {
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", p.name, p.wants(), p.doc)
+	}
+	fmt.Fprintf(b, "\nSeen from outside: %s\n\n```yaml\nkind: %s\n%s\n```\n", strings.TrimSpace(k.Seen), k.Name, strings.TrimSpace(k.Example))
+}
+
+func flush(b *bufio.Writer) error {
 	if err := b.Flush(); err != nil {
 		return fmt.Errorf("write the reference of faults: %w", err)
 	}

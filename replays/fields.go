@@ -99,12 +99,18 @@ func (r *Rate) UnmarshalYAML(node ast.Node) error {
 	return nil
 }
 
+// mostRate is far over what one machine can send, and what players refuse to set.
+const mostRate = 100_000
+
 // ParseRate reads arrivals per second from "750/s" or "45/m".
 func ParseRate(text string) (float64, error) {
 	number, unit, ok := strings.Cut(text, "/")
 	value, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if !ok || err != nil || !(value >= 0) || math.IsInf(value, 0) {
 		return 0, fmt.Errorf("rate %q is not a rate", text)
+	}
+	if value > mostRate {
+		return 0, fmt.Errorf("rate %q is more than %d, which no load generator makes", text, mostRate)
 	}
 	switch strings.TrimSpace(unit) {
 	case "s":

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -239,6 +240,9 @@ func (l *loader) faults() error {
 	return nil
 }
 
+// longestPhase refuses what can only be a mistake in the unit.
+const longestPhase = time.Hour
+
 func (l *loader) phases() error {
 	i := &l.inc
 	names := i.Faults.Names()
@@ -251,6 +255,8 @@ func (l *loader) phases() error {
 			return l.fail(fmt.Sprintf("phase %s is there twice", p.Name), "give each phase a name of its own", "phases", n, "name")
 		case p.Lasts <= 0:
 			return l.fail(fmt.Sprintf("phase %s lasts no time", p.Name), "write lasts: 4s", "phases", n, "lasts")
+		case p.Lasts > longestPhase:
+			return l.fail(fmt.Sprintf("phase %s lasts %s, longer than %s", p.Name, p.Lasts, longestPhase), "an incident is cut down to what somebody waits for: seconds", "phases", n, "lasts")
 		case p.settle() < 0 || p.settle() >= p.Lasts:
 			return l.fail(fmt.Sprintf("phase %s settles for %s of its %s", p.Name, p.settle(), p.Lasts), "write a longer lasts: or a shorter settle:, which is 500ms where it is left out", "phases", n, "settle")
 		}

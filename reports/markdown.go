@@ -231,7 +231,7 @@ func refName(ref *Timeline) string {
 func (d *doc) causes(p page) {
 	d.line("## Which causes were needed\n")
 	if len(p.Causes) == 0 {
-		d.none("No cause is stated.")
+		d.none(text(orElse(p.Left.Causes, "No cause is stated.")))
 		return
 	}
 	d.head("Cause", "Needed, as stated", "Without it", "Plays as expected", "Outcome")
@@ -272,10 +272,13 @@ func (d *doc) combinations(p page) {
 }
 
 func (d *doc) sweeps(p page) {
-	if len(p.Sweeps) == 0 {
+	if len(p.Sweeps) == 0 && p.Left.Sweeps == "" {
 		return
 	}
 	d.line("## How much it takes\n")
+	if p.Left.Sweeps != "" {
+		d.none(text(p.Left.Sweeps))
+	}
 	for _, t := range p.Sweeps {
 		d.line("%s %s\n", code(t.Name), text(t.Says))
 		d.head("Step", "Stated", "Seen", "Decided by", "Got", "Room", "Outcome")
@@ -315,7 +318,7 @@ func (d *doc) classes(p page) {
 func (d *doc) fixes(p page) {
 	d.line("## Which fixes hold\n")
 	if len(p.Fixes) == 0 {
-		d.none("No fix is stated.")
+		d.none(text(orElse(p.Left.Fixes, "No fix is stated.")))
 		return
 	}
 	d.head("Fix", "Against", "Outcome", "Plays as promised", "Tightest margin", "What decided it")

@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -20,6 +21,10 @@ type page struct {
 	Fixes      []fixRow
 	Alerts     []alertRow
 	Invalid    []gateRow
+
+	// Left tell in one sentence each of causes, sweeps and fixes of which the run
+	// played none; those have no table.
+	Left struct{ Causes, Sweeps, Fixes string }
 
 	Combinations *combinationTable // nil where no causes were combined
 	Sweeps       []sweepTable
@@ -133,10 +138,33 @@ func present(r Report) page {
 		}
 	}
 	p.Combinations, p.Sweeps, p.Classes = newCombinationTable(r.Verdict), newSweepTables(r.Incident.Sweeps, r.Verdict), newClassRows(r.Verdict)
+	p.leaveOut()
 	p.Headline = headline(r.Verdict, fixTally(p.Fixes))
 	p.Because = because(p, arms)
 	p.Figures = figures(p)
 	return p
+}
+
+// leaveOut takes away the tables of which nothing was played: a replay of one arm
+// would else tell of each fix that it is unknown.
+func (p *page) leaveOut() {
+	left := func(count int, what string) string {
+		return fmt.Sprintf("None of the %d %s was played in this run; relapse verify %s plays all of them.", count, what, p.Verdict.Incident)
+	}
+	if n := len(p.Causes); n > 1 && !slices.ContainsFunc(p.Causes, func(c causeRow) bool { return c.Played }) {
+		p.Causes, p.Left.Causes = nil, left(n, "arms without a cause")
+	}
+	if n := len(p.Fixes); n > 1 && !slices.ContainsFunc(p.Fixes, fixRow.played) {
+		p.Fixes, p.Left.Fixes = nil, left(n, "fixes")
+	}
+	if n := len(p.Sweeps); n > 0 && len(p.Verdict.Sweeps) == 0 {
+		p.Sweeps, p.Left.Sweeps = nil, left(n, "sweeps")
+	}
+}
+
+// played says whether the fix was, alone or under any challenge.
+func (f fixRow) played() bool {
+	return f.Alone.Played || slices.ContainsFunc(f.Under, func(c challengeRow) bool { return c.Played })
 }
 
 // allChecks gives the stated checks and, after them, those that only findings
