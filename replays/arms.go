@@ -21,9 +21,10 @@ type armSpec struct {
 	step     *PlannedStep        // where it is a step of a sweep
 }
 
-// overlays of all changes, each once, in the order in which they come.
-func (a armSpec) overlays() []string {
-	out := []string{}
+// overlays of an arm, each once: the incident's own and then those of the arm's
+// changes, in the order in which they come.
+func (i *Incident) overlays(a armSpec) []string {
+	out := append([]string{}, i.Overlays...)
 	for _, c := range a.changes {
 		for _, o := range c.Overlays {
 			if !slices.Contains(out, o) {

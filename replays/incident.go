@@ -31,7 +31,8 @@ type Incident struct {
 	Scale      Scale              `yaml:"scale"`
 	Modelled   []string           `yaml:"modelled"` // costs that are modelled, not burnt
 	Topology   string             `yaml:"topology"`
-	Speed      float64            `yaml:"speed"` // documented seconds per second played
+	Overlays   []string           `yaml:"overlays"` // of the topology, applied in every arm before those of its changes
+	Speed      float64            `yaml:"speed"`    // documented seconds per second played
 	Phases     []Phase            `yaml:"phases"`
 	Traffic    Traffic            `yaml:"traffic"`
 	Faults     Ordered[FaultSpec] `yaml:"faults"`

@@ -167,7 +167,15 @@ func (l *loader) topology() error {
 	}
 	l.inc.topologies = map[string]loadedOverlay{}
 	l.inc.topologyFS, l.inc.topologyDir = fsys, dir
-	_, err = l.inc.topologyWith(nil)
+	for n, name := range l.inc.Overlays {
+		if err := l.overlay(name, "overlays", n); err != nil {
+			return err
+		}
+		if slices.Contains(l.inc.Overlays[:n], name) {
+			return l.fail(fmt.Sprintf("overlay %s is there twice", name), "name it once: overlays are applied in order, each once", "overlays", n)
+		}
+	}
+	_, err = l.inc.topologyWith(l.inc.Overlays)
 	return err
 }
 
@@ -283,7 +291,7 @@ func (l *loader) phases() error {
 
 // traffic checks nodes and operations against the topology's load generators.
 func (l *loader) traffic(t Traffic, keys ...any) error {
-	topology, err := l.inc.topologyWith(nil)
+	topology, err := l.inc.topologyWith(l.inc.Overlays)
 	if err != nil {
 		return err
 	}

@@ -92,8 +92,8 @@ func (l *loader) change(c Change, keys ...any) error {
 	at := func(more ...any) []any { return append(slices.Clone(keys), more...) }
 	names := l.inc.Faults.Names()
 	for n, o := range c.Overlays {
-		if _, ok := l.inc.files[path.Join(l.inc.Topology, "overlays", o+".yaml")]; !ok {
-			return l.known("overlay", o, l.overlays(), at("overlays", n)...)
+		if err := l.overlay(o, at("overlays", n)...); err != nil {
+			return err
 		}
 	}
 	for n, f := range c.Remove {
@@ -130,6 +130,13 @@ func (l *loader) change(c Change, keys ...any) error {
 
 func (c Change) empty() bool {
 	return len(c.Overlays)+len(c.Remove)+len(c.Replace)+len(c.Add)+len(c.Traffic) == 0
+}
+
+func (l *loader) overlay(name string, keys ...any) error {
+	if _, ok := l.inc.files[path.Join(l.inc.Topology, "overlays", name+".yaml")]; ok {
+		return nil
+	}
+	return l.known("overlay", name, l.overlays(), keys...)
 }
 
 func (l *loader) overlays() []string {
@@ -308,7 +315,7 @@ func (i *Incident) loadTopologies(arms []string) error {
 		if err != nil {
 			return err
 		}
-		overlays := a.overlays()
+		overlays := i.overlays(a)
 		if _, known := i.topologies[overlayKey(overlays)]; !known {
 			sets[overlayKey(overlays)] = overlays
 		}

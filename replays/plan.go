@@ -205,7 +205,7 @@ func (i *Incident) Plan(arm string, seed uint64) (*Plan, error) {
 	p := &Plan{
 		Incident: i.Name, Title: i.Title, Arm: arm, Role: a.role, Says: a.says, Expected: a.expected,
 		Seed: seed, Topology: i.Topology, Speed: i.Speed,
-		Overlays: a.overlays(), Faults: []PlannedFault{}, Proxied: []string{}, Stopped: []string{},
+		Overlays: i.overlays(a), Faults: []PlannedFault{}, Proxied: []string{}, Stopped: []string{},
 		Alerts: []PlannedAlert{}, Surges: []PlannedSurge{}, armable: map[string]faults.Fault{},
 		Combination: a.combines, Step: a.step, Class: i.planClass(a),
 	}

@@ -45,6 +45,31 @@ func TestPlans(t *testing.T) {
 	}
 }
 
+// TestOverlaysOfAllArms holds that an incident's own overlays are in every arm,
+// before those of its changes, and that what repeats them changes nothing.
+func TestOverlaysOfAllArms(t *testing.T) {
+	text := strings.Replace(smallText(t), "topology: line\n", "topology: line\noverlays: [hasty]\n", 1)
+	fsys := small(text).(fstest.MapFS)
+	fsys["line/overlays/hasty.yaml"] = &fstest.MapFile{Data: []byte("services:\n  server:\n    command: [service, account, --tries=1]\n")}
+	inc, err := replays.Load(fsys, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, arm := range inc.Arms() {
+		want := []string{"hasty"}
+		if strings.HasPrefix(arm, "fix-patience") {
+			want = append(want, "patient")
+		}
+		if have := plan(t, inc, arm).Overlays; !slices.Equal(have, want) {
+			t.Errorf("arm %s: have overlays %v, want %v", arm, have, want)
+		}
+	}
+	fsys[replays.FileName] = &fstest.MapFile{Data: []byte(strings.Replace(text, "[hasty]", "[hasty, patient]", 1))}
+	if _, err := replays.Load(fsys, "."); err == nil || !strings.Contains(err.Error(), "arm fix-patience plays as unfixed does") {
+		t.Errorf("have %v, want a fix refused whose overlay is in every arm", err)
+	}
+}
+
 func TestPlanIsPure(t *testing.T) {
 	inc := accountService(t)
 	arm := "fix-bigger-cache-under-cache-paused"

@@ -11,7 +11,8 @@
 // the documented defect of the clients: it can never be served, and nothing in
 // it says so. The edge looks for a back end, which is modelled as a wait, and
 // then answers with a status that by default says "try again", so that clients
-// take a permanent error for a transient one.
+// take a permanent error for a transient one. Or, if configured so, it sends such
+// a request on like any other and leaves it to the back end to find that out.
 package edge
 
 import (
@@ -42,6 +43,9 @@ type Config struct {
 	BackendTimeout time.Duration
 	// Retries says when a request to the back end is sent again; nil for never.
 	Retries *retry.Policy
+	// ForwardUnnamed has requests that name no queue sent on to the back end, whose
+	// status the player gets.
+	ForwardUnnamed bool
 	// UnroutableAfter is how long a back end is looked for that is not there:
 	// modelled, since the source does not say what happened meanwhile.
 	UnroutableAfter time.Duration
@@ -103,7 +107,7 @@ func (e *Edge) Handler() http.Handler {
 // games sends a request to where games are made, or nowhere.
 func (e *Edge) games(w http.ResponseWriter, r *http.Request) {
 	handled := e.metrics.handled[opGames]
-	if r.URL.Query().Get("queue") == "" {
+	if r.URL.Query().Get("queue") == "" && !e.ForwardUnnamed {
 		if !services.Wait(r.Context(), e.UnroutableAfter) {
 			handled[handledAbandoned].Inc()
 			return

@@ -202,6 +202,29 @@ func TestUnroutable(t *testing.T) {
 	}
 }
 
+func TestWhatNamesNoQueueIsForwarded(t *testing.T) {
+	for _, status := range []int{400, 503} {
+		r := start(t, func(w http.ResponseWriter, request *http.Request) {
+			if request.URL.Query().Get("queue") == "" {
+				w.WriteHeader(status)
+				return
+			}
+			makesGames(w, request)
+		}, func(c *edge.Config) { c.ForwardUnnamed, c.UnroutableAfter = true, time.Minute })
+		for path, want := range map[string]int{"/games?queue=": status, "/games": status, "/games?queue=ranked": 201} {
+			if have, _ := r.call(t, "POST", path); have != want {
+				t.Errorf("%s: have %d, want the back end's %d", path, have, want)
+			}
+		}
+		if have := r.value(t, "relapse_edge_forwarded_total"); have != 3 {
+			t.Errorf("forwarded: have %v, want 3", have)
+		}
+		if have := r.value(t, "relapse_handled_total", "games", "unroutable"); have != 0 {
+			t.Errorf("unroutable: have %v, want none", have)
+		}
+	}
+}
+
 func TestAPlayerWhoLeavesIsNotWaitedFor(t *testing.T) {
 	r := start(t, makesGames, func(c *edge.Config) { c.UnroutableAfter = time.Minute })
 	client := http.Client{Timeout: 50 * time.Millisecond, Transport: &http.Transport{DisableKeepAlives: true}}

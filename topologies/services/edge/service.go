@@ -46,6 +46,7 @@ func run(ctx context.Context, args []string) error {
 		most           = flags.Int("max-connections", 0, "open connections, 503 for those above; 0 for no limit")
 		after          = flags.Duration("unroutable-after", time.Second, "how long a back end is looked for that is not there (modelled)")
 		status         = flags.Int("unroutable-status", http.StatusServiceUnavailable, "what is answered then")
+		forward        = flags.Bool("forward-unnamed", false, "leave it to the back end to refuse requests that name no queue")
 		retries        = flags.String("retries", "", "file of the retries towards the back end; none if not given")
 		seed           = flags.Uint64("seed", 1, "decides the jitter of retries")
 	)
@@ -71,7 +72,7 @@ func run(ctx context.Context, args []string) error {
 	edge, err := New(Config{
 		Memory: Memory(*memory), MaxConnections: *most,
 		Backend: client, BackendTimeout: *backendTimeout, Retries: policy,
-		UnroutableAfter: *after, UnroutableStatus: *status,
+		ForwardUnnamed: *forward, UnroutableAfter: *after, UnroutableStatus: *status,
 	}, registry)
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 
 func start(t *testing.T, c games.Config) (url string, registry *prometheus.Registry) {
 	t.Helper()
-	if c.Limits == nil {
+	if c.Limits == nil && c.Workers == 0 {
 		c.Limits = limits.Limits{limits.All: games.DefaultLimit}
 	}
 	registry = prometheus.NewRegistry()
@@ -106,7 +106,7 @@ func TestCalls(t *testing.T) {
 			t.Errorf("%s: have %d %q, want %d %q", c.name, status, body, c.status, c.body)
 		}
 	}
-	for outcome, want := range map[string]float64{"ok": 2, "no_queue": 2, "shed": 0, "abandoned": 0} {
+	for outcome, want := range map[string]float64{"ok": 2, "no_queue": 2, "shed": 0, "abandoned": 0, "unclaimed": 0} {
 		if have := value(t, registry, "relapse_handled_total", games.Create, outcome); have != want {
 			t.Errorf("handled, %s: have %v, want %v", outcome, have, want)
 		}
@@ -177,7 +177,11 @@ func TestACallerWhoLeavesGetsNoGame(t *testing.T) {
 }
 
 func TestTheServiceRefusesBadFlags(t *testing.T) {
-	for _, have := range [][]string{{"--limit=0"}, {"--limit=verify=3"}, {"--takes=-1ms"}, {"--takes=often"}, {"x"}} {
+	for _, have := range [][]string{
+		{"--limit=0"}, {"--limit=verify=3"}, {"--takes=-1ms"}, {"--takes=often"}, {"x"},
+		{"--workers=-1"}, {"--workers=1", "--limit=3"}, {"--queue=3"}, {"--drop-abandoned"},
+		{"--unnamed-takes=-1ms"}, {"--unnamed-status=200"}, {"--unnamed-status=600"},
+	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // what is accepted would serve for ever
 		err := services.Run(ctx, "games", have)
 		cancel()
