@@ -97,6 +97,17 @@ func replaced(held []string, by map[string]string) []string {
 	return out
 }
 
+// endangered are the nodes of a host that a fault on it may kill. Its agent is
+// none of them: with it dies what it does to the host, and so does the play.
+func endangered(t *topologies.Topology, host string) (out []string) {
+	for _, name := range t.OnHost(host) {
+		if n, _ := t.Node(name); n.Agent == 0 {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 // planTargets checks that a fault's patterns mean something in this arm and
 // notes what the validity gates must know of it.
 func (i *Incident) planTargets(p *Plan, name string, spec FaultSpec, start, end float64) error {
@@ -122,7 +133,7 @@ func (i *Incident) planTargets(p *Plan, name string, spec FaultSpec, start, end 
 					return &targetError{name, "hosts", n, fmt.Sprintf("host %s %s", h.Name, lacks.Problem), lacks.Hint}
 				}
 				if s, ok := spec.Fault.(faults.Stopper); ok && s.Stops() {
-					p.Stopped = append(p.Stopped, p.nodes.OnHost(h.Name)...)
+					p.Stopped = append(p.Stopped, endangered(p.nodes, h.Name)...)
 				}
 			}
 		}

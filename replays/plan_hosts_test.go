@@ -50,8 +50,8 @@ func TestHostFaultsStopTheirNodes(t *testing.T) {
 		fault string
 		want  []string
 	}{
-		{"{kind: memory-leak, hosts: [host-1], per_second: 4MB}", []string{"host-1-agent", "store"}},
-		{"{kind: memory-limit, hosts: ['host-*'], memory: 64m}", []string{"host-1-agent", "store", "server"}},
+		{"{kind: memory-leak, hosts: [host-1], per_second: 4MB}", []string{"store"}},
+		{"{kind: memory-limit, hosts: ['host-*'], memory: 64m}", []string{"store", "server"}},
 		{"{kind: memory-limit, nodes: [server], memory: 64m}", []string{"server"}},
 		{"{kind: cpu-hog, hosts: [host-1], cores: 0.3}", []string{}},
 	} {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -53,7 +54,7 @@ func ServeListener(ctx context.Context, listener net.Listener, handler http.Hand
 // ServeWith is [ServeListener] by a server with settings of its own.
 func ServeWith(ctx context.Context, listener net.Listener, server *http.Server) error {
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
+	go func() { failed <- server.Serve(patient{listener}) }()
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve %s: %w", listener.Addr(), err)
@@ -65,4 +66,23 @@ func ServeWith(ctx context.Context, listener net.Listener, server *http.Server) 
 		return fmt.Errorf("shut down %s: %w", listener.Addr(), err)
 	}
 	return server.Close()
+}
+
+// patient is a listener that does not give up where the kernel has no memory for
+// one more connection: a host without memory is what some incidents are about, and
+// its services stand still and do not end.
+type patient struct{ net.Listener }
+
+// memoryAgain is when memory is asked for again.
+const memoryAgain = 50 * time.Millisecond
+
+// Accept gives the next connection that there is memory for.
+func (p patient) Accept() (net.Conn, error) {
+	for {
+		conn, err := p.Listener.Accept()
+		if !errors.Is(err, syscall.ENOMEM) && !errors.Is(err, syscall.ENOBUFS) {
+			return conn, err
+		}
+		time.Sleep(memoryAgain)
+	}
 }

@@ -29,6 +29,10 @@ const DefaultMemory = 64 << 10
 // taken for memory of connections.
 const gcPercent = 50
 
+// spareThreads are more than an edge needs that is held up in every one of its
+// connections' memory.
+const spareThreads = 16
+
 const pruneEvery = time.Second
 
 func init() {
@@ -78,6 +82,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	debug.SetGCPercent(gcPercent)
+	services.SpareThreads(spareThreads)
 	var lc net.ListenConfig
 	inner, err := lc.Listen(ctx, "tcp", *listen)
 	if err != nil {

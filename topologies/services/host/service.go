@@ -19,6 +19,9 @@ const ControlAddress = ":9092"
 // LeakFolder is where the compose file mounts the tmpfs.
 const LeakFolder = "/leak"
 
+// spareThreads are more than writing leaks, burning CPU time and answering take.
+const spareThreads = 24
+
 func init() {
 	services.Register("host", "the agent on a host: leaks its memory and uses its CPU time when told to", run)
 }
@@ -40,6 +43,7 @@ func run(ctx context.Context, args []string) error {
 	// A hog keeps one P busy for each of its cores; orders and metrics must be
 	// answered beside it.
 	runtime.GOMAXPROCS(runtime.NumCPU() + 2)
+	services.SpareThreads(spareThreads)
 	registry := prometheus.NewRegistry()
 	agent := New(*folder, registry)
 	group, ctx := errgroup.WithContext(ctx)
