@@ -66,24 +66,18 @@ func (f *malformed) share() float64 { return float64(f.Percent) / 100 }
 
 type armedMalformed struct {
 	malformed
-	name      string
-	generator *topologies.Instance
-	players   *topologies.Players
+	generator
 }
 
 func (f *malformed) Arm(ctx context.Context, sys *topologies.System, rng *rand.Rand) (Armed, error) {
-	generator, err := sys.Instance(f.Node)
+	generator, err := findGenerator(sys, f.Node, "malformed", rng)
 	if err != nil {
 		return nil, err
 	}
-	players, err := sys.Players(f.Node)
-	if err != nil {
+	if _, err := generator.players.Spoiled(ctx, f.Operation); err != nil {
 		return nil, err
 	}
-	if _, err := players.Spoiled(ctx, f.Operation); err != nil {
-		return nil, err
-	}
-	return &armedMalformed{*f, fmt.Sprintf("malformed-%08x", rng.Uint32()), generator, players}, nil
+	return &armedMalformed{*f, generator}, nil
 }
 
 // Inject has the share malformed.
@@ -108,14 +102,7 @@ func (a *armedMalformed) InEffect(ctx context.Context) (bool, error) {
 	return spoiled > a.share()/2, err
 }
 
-// Undo takes the share away. A generator that died has taken it along.
+// Undo takes the share away.
 func (a *armedMalformed) Undo(ctx context.Context) error {
-	err := a.players.Unspoil(ctx, a.name)
-	if err == nil {
-		return nil
-	}
-	if state, asked := a.generator.State(ctx); asked == nil && !state.Running {
-		return nil
-	}
-	return fmt.Errorf("node %s may still send %s of %s malformed: %w", a.Node, a.Percent, a.Operation, err)
+	return a.released(ctx, a.players.Unspoil(ctx, a.name), fmt.Sprintf("send %s of %s malformed", a.Percent, a.Operation))
 }

@@ -29,7 +29,7 @@ again later.
 The size= of the agent's tmpfs bounds the leak. It should leave the agent (some 20 MiB) and
 one more process enough of the host's memory: an agent that is killed itself gives all of
 the leak back, like a host that is started again. A host can have one leak at a time: a
-look cannot tell two apart. Undoing gives the memory back at once; the host has 32 MiB more
+look cannot tell two apart. Undoing gives the memory back at once; the host has 256 MiB more
 while it does, so that an agent that stands still for want of memory can.`,
 		Seen: `the host's shared memory, as the kernel counts it, grows by at least half of what
 per_second promises, over the time in which that is 512 KiB (half a second to two). It is
@@ -52,8 +52,9 @@ const (
 	leakSeen = 512 << 10
 	// leakRest is left open for what other nodes keep in their own tmpfs.
 	leakRest = 1 << 20
-	// leakRoom lets an agent run again that stands still for want of memory.
-	leakRoom = 32 << 20
+	// leakRoom lets an agent run again that stands still for want of memory, also
+	// where all the others on its host have waited for some too.
+	leakRoom = 256 << 20
 )
 
 func (f *memoryLeak) Validate() error {

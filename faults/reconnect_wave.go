@@ -57,28 +57,22 @@ func (f *reconnectWave) TrafficFactor() float64 { return 1 }
 
 type armedWave struct {
 	reconnectWave
-	name      string
-	generator *topologies.Instance
-	players   *topologies.Players
+	generator
 }
 
 func (f *reconnectWave) Arm(ctx context.Context, sys *topologies.System, rng *rand.Rand) (Armed, error) {
-	generator, err := sys.Instance(f.Node)
+	generator, err := findGenerator(sys, f.Node, "wave", rng)
 	if err != nil {
 		return nil, err
 	}
-	players, err := sys.Players(f.Node)
-	if err != nil {
-		return nil, err
-	}
-	sessions, err := players.Sessions(ctx)
+	sessions, err := generator.players.Sessions(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if sessions.Count == 0 {
 		return nil, fmt.Errorf("node %s: it has no sessions whose connections could be cut; give its configuration populations: {sessions: …}", f.Node)
 	}
-	return &armedWave{*f, fmt.Sprintf("wave-%08x", rng.Uint32()), generator, players}, nil
+	return &armedWave{*f, generator}, nil
 }
 
 // Inject cuts the connections and has them cut again.
@@ -110,12 +104,5 @@ func (a *armedWave) SeenWithin() time.Duration { return a.Every + 2*time.Second 
 
 // Undo cuts no more. A generator that died has ended with its sessions.
 func (a *armedWave) Undo(ctx context.Context) error {
-	err := a.players.StopWaves(ctx, a.name)
-	if err == nil {
-		return nil
-	}
-	if state, asked := a.generator.State(ctx); asked == nil && !state.Running {
-		return nil
-	}
-	return fmt.Errorf("node %s may still cut its sessions' connections every %s: %w", a.Node, a.Every, err)
+	return a.released(ctx, a.players.StopWaves(ctx, a.name), fmt.Sprintf("cut its sessions' connections every %s", a.Every))
 }

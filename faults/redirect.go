@@ -65,26 +65,20 @@ func (f *redirect) Ways() (from, to string) { return f.From, f.To }
 
 type armedRedirect struct {
 	redirect
-	name      string
-	generator *topologies.Instance
-	players   *topologies.Players
+	generator
 }
 
 func (f *redirect) Arm(ctx context.Context, sys *topologies.System, rng *rand.Rand) (Armed, error) {
-	generator, err := sys.Instance(f.Node)
-	if err != nil {
-		return nil, err
-	}
-	players, err := sys.Players(f.Node)
+	generator, err := findGenerator(sys, f.Node, "redirect", rng)
 	if err != nil {
 		return nil, err
 	}
 	for _, host := range []string{f.From, f.To} {
-		if _, err := players.Target(ctx, host); err != nil {
+		if _, err := generator.players.Target(ctx, host); err != nil {
 			return nil, err
 		}
 	}
-	return &armedRedirect{*f, fmt.Sprintf("redirect-%08x", rng.Uint32()), generator, players}, nil
+	return &armedRedirect{*f, generator}, nil
 }
 
 // Inject moves the load.
@@ -125,12 +119,5 @@ func (a *armedRedirect) SeenWithin() time.Duration { return 3 * time.Second }
 // Undo has requests go where they are meant to. A generator that died has taken
 // the redirect along.
 func (a *armedRedirect) Undo(ctx context.Context) error {
-	err := a.players.EndRedirect(ctx, a.name)
-	if err == nil {
-		return nil
-	}
-	if state, asked := a.generator.State(ctx); asked == nil && !state.Running {
-		return nil
-	}
-	return fmt.Errorf("node %s may still send to %s what is meant for %s: %w", a.Node, a.To, a.From, err)
+	return a.released(ctx, a.players.EndRedirect(ctx, a.name), fmt.Sprintf("send to %s what is meant for %s", a.To, a.From))
 }

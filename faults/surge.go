@@ -58,24 +58,18 @@ func (f *surge) TrafficFactor() float64 { return f.Times }
 
 type armedSurge struct {
 	surge
-	name      string
-	generator *topologies.Instance
-	players   *topologies.Players
+	generator
 }
 
 func (f *surge) Arm(ctx context.Context, sys *topologies.System, rng *rand.Rand) (Armed, error) {
-	generator, err := sys.Instance(f.Node)
+	generator, err := findGenerator(sys, f.Node, "surge", rng)
 	if err != nil {
 		return nil, err
 	}
-	players, err := sys.Players(f.Node)
-	if err != nil {
+	if _, err := generator.players.Base(ctx, f.Operation); err != nil {
 		return nil, err
 	}
-	if _, err := players.Base(ctx, f.Operation); err != nil {
-		return nil, err
-	}
-	return &armedSurge{*f, fmt.Sprintf("surge-%08x", rng.Uint32()), generator, players}, nil
+	return &armedSurge{*f, generator}, nil
 }
 
 // Inject multiplies the rate.
@@ -105,14 +99,7 @@ func (a *armedSurge) InEffect(ctx context.Context) (bool, error) {
 	return arrived > base*(1+a.Times)/2, err
 }
 
-// Undo takes the factor away. A generator that died has taken it along.
+// Undo takes the factor away.
 func (a *armedSurge) Undo(ctx context.Context) error {
-	err := a.players.Unscale(ctx, a.name)
-	if err == nil {
-		return nil
-	}
-	if state, asked := a.generator.State(ctx); asked == nil && !state.Running {
-		return nil
-	}
-	return fmt.Errorf("node %s may still do %s %v times as often: %w", a.Node, a.Operation, a.Times, err)
+	return a.released(ctx, a.players.Unscale(ctx, a.name), fmt.Sprintf("do %s %v times as often", a.Operation, a.Times))
 }

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"relapse/topologies/services"
 )
 
 // ErrUnknownOperation says that an order names an operation that no rate can be
@@ -162,14 +164,14 @@ func (g *Generator) Control() http.Handler {
 	mux.HandleFunc("GET /targets", func(w http.ResponseWriter, _ *http.Request) { answer(w, g.Routing()) })
 	mux.HandleFunc("PUT /rates", func(w http.ResponseWriter, r *http.Request) {
 		var rates map[string]float64
-		order(w, r, &rates, func() error { return g.SetRates(rates) })
+		services.Order(w, r, &rates, func() error { return g.SetRates(rates) })
 	})
 	mux.HandleFunc("PUT /scales/{name}", func(w http.ResponseWriter, r *http.Request) {
 		var s struct {
 			Operation string   `json:"operation"`
 			Factor    *float64 `json:"factor"`
 		}
-		order(w, r, &s, func() error {
+		services.Order(w, r, &s, func() error {
 			if s.Factor == nil {
 				return errors.New("factor: give one")
 			}
@@ -185,7 +187,7 @@ func (g *Generator) Control() http.Handler {
 			Operation string   `json:"operation"`
 			Share     *float64 `json:"share"`
 		}
-		order(w, r, &m, func() error {
+		services.Order(w, r, &m, func() error {
 			if m.Share == nil {
 				return errors.New("share: give one")
 			}
@@ -200,7 +202,7 @@ func (g *Generator) Control() http.Handler {
 		var wave struct {
 			Every float64 `json:"every_seconds"`
 		}
-		order(w, r, &wave, func() error {
+		services.Order(w, r, &wave, func() error {
 			return g.StartWaves(r.PathValue("name"), time.Duration(wave.Every*float64(time.Second)))
 		})
 	})
@@ -213,7 +215,7 @@ func (g *Generator) Control() http.Handler {
 			From string `json:"from"`
 			To   string `json:"to"`
 		}
-		order(w, r, &redirect, func() error {
+		services.Order(w, r, &redirect, func() error {
 			return g.Redirect(r.PathValue("name"), redirect.From, redirect.To)
 		})
 	})
@@ -228,19 +230,4 @@ func answer(w http.ResponseWriter, with any) {
 	w.Header().Set("Content-Type", "application/json")
 	// An error here means that the asker is gone.
 	_ = json.NewEncoder(w).Encode(with)
-}
-
-// order reads an order and carries it out: 204, or 400 with the reason.
-func order(w http.ResponseWriter, r *http.Request, into any, do func() error) {
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(into)
-	if err == nil {
-		err = do()
-	}
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
 }
