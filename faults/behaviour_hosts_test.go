@@ -107,9 +107,9 @@ func TestALeakMakesTheKernelKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The leak ends with its tmpfs, at 64 MiB. What is left then is enough for the
-	// agent, and for the engine to start the victim, but not for the victim's 24
-	// MiB.
-	limit := injected(t, sys, "memory-limit", fmt.Sprintf("%smemory: %db", onHost, agentUses.MemoryBytes+80<<20))
+	// agent, the next one, and for the engine to start the victim (18 MiB of the host
+	// for a moment), but not for the victim with its 24 MiB on top of a program's 8.
+	limit := injected(t, sys, "memory-limit", fmt.Sprintf("%smemory: %db", onHost, agentUses.MemoryBytes+94<<20))
 	a := injected(t, sys, "memory-leak", onHost+"per_second: 16MB")
 	eventually(t, 20*time.Second, "the victim is killed and started again", func() error {
 		if got := state(t, victim); got.Restarts <= victimBefore.Restarts {
