@@ -168,10 +168,11 @@ func (h *HostInstance) SetMemory(bytes int64) error {
 // that has used up its memory every process stands still in the kernel, also one
 // that would give memory back if it could run.
 func (h *HostInstance) WithRoom(bytes int64, do func() error) error {
-	if err := h.giveRoom(bytes); err != nil {
-		return err
+	err := h.giveRoom(bytes)
+	if err == nil {
+		err = do()
 	}
-	err := do()
+	// Also where no room was given: it counts all the same.
 	return errors.Join(err, h.giveRoom(-bytes))
 }
 

@@ -120,6 +120,23 @@ func TestHostFiles(t *testing.T) {
 				t.Errorf("with room: %v, want %v", err, stalled)
 			}
 			limits(topologies.HostLimits{MemoryBytes: 80 << 20, CPUs: 0.5}) // as it was set meanwhile
+			// Room that the kernel refuses is not added to the limits that come after.
+			for name := range test.room {
+				refusing := filepath.Join(root, name)
+				if err := errors.Join(os.Rename(refusing, refusing+".away"), os.Mkdir(refusing, 0o755)); err != nil {
+					t.Fatal(err)
+				}
+				if err := h.WithRoom(32<<20, func() error { t.Error("ran without the room"); return nil }); err == nil {
+					t.Error("room was given where nothing could be written")
+				}
+				if err := errors.Join(os.Remove(refusing), os.Rename(refusing+".away", refusing)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := h.SetMemory(80 << 20); err != nil {
+				t.Fatal(err)
+			}
+			limits(topologies.HostLimits{MemoryBytes: 80 << 20, CPUs: 0.5})
 			if h.SetMemory(-1) == nil || h.SetCPUs(-1) == nil {
 				t.Error("took a limit below zero")
 			}
