@@ -23,10 +23,10 @@ memory that a kernel has leaked. The leak grows with time and, if asked to, with
 connections of the host's nodes that are measured by prometheus and have a gauge
 relapse_edge_connections; the agent looks at it every 250 ms. Where the host's memory is
 used up, the kernel kills: of the host's processes the one with the most memory, its
-oom_score_adj counted in. What the kernel refuses to give to the leak is not asked for
+oom_score_adj counted in; a host with oom_kill_disable stands still instead. What the kernel refuses to give to the leak is not asked for
 again later.
 
-The size= of the agent's tmpfs bounds the leak. It should leave the agent (some 20 MiB) and
+The size= of the agent's tmpfs bounds the leak. It should leave the agent (some 10 MiB) and
 one more process enough of the host's memory: an agent that is killed itself gives all of
 the leak back, like a host that is started again. A host can have one leak at a time: a
 look cannot tell two apart. Undoing gives the memory back at once; the host has 256 MiB more

@@ -19,22 +19,23 @@ type TB interface {
 func RequireEngine(tb TB) {
 	tb.Helper()
 	_, err := Preflight(context.Background())
+	require(tb, "a container engine", err)
+}
+
+// RequireHosts is [RequireEngine] for a test that needs hosts, which not every
+// engine can hold: see [CheckHosts].
+func RequireHosts(tb TB) {
+	tb.Helper()
+	require(tb, "an engine that holds hosts", CheckHosts(context.Background()))
+}
+
+func require(tb TB, what string, err error) {
+	tb.Helper()
 	switch {
 	case err == nil:
 	case os.Getenv("CI") == "true":
-		tb.Fatal("this test needs a container engine, and CI promises one:", err)
+		tb.Fatal("this test needs "+what+", and CI promises one:", err)
 	default:
-		tb.Skip("this test needs a container engine:", err)
-	}
-}
-
-// RequireHosts ends a test that needs hosts where they cannot be made. That is a
-// skip even with CI=true: most CI machines have engines that manage cgroups by
-// systemd.
-func RequireHosts(tb TB) {
-	tb.Helper()
-	RequireEngine(tb)
-	if err := CheckHosts(context.Background()); err != nil {
-		tb.Skip("this test needs hosts:", err)
+		tb.Skip("this test needs "+what+":", err)
 	}
 }

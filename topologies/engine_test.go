@@ -58,14 +58,16 @@ func (r *required) Helper()      {}
 func (r *required) Skip(...any)  { r.ended = "skipped" }
 func (r *required) Fatal(...any) { r.ended = "failed" }
 
-func TestRequireEngineFailsWhereOneWasPromised(t *testing.T) {
+func TestWhatIsRequiredFailsWhereItWasPromised(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "unix:///nonexistent/engine.sock")
-	for ci, want := range map[string]string{"true": "failed", "": "skipped"} {
-		t.Setenv("CI", ci)
-		var r required
-		topologies.RequireEngine(&r)
-		if r.ended != want {
-			t.Errorf("CI=%q: %s, want %s", ci, r.ended, want)
+	for what, require := range map[string]func(topologies.TB){"an engine": topologies.RequireEngine, "hosts": topologies.RequireHosts} {
+		for ci, want := range map[string]string{"true": "failed", "": "skipped"} {
+			t.Setenv("CI", ci)
+			var r required
+			require(&r)
+			if r.ended != want {
+				t.Errorf("%s, CI=%q: %s, want %s", what, ci, r.ended, want)
+			}
 		}
 	}
 }

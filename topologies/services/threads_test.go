@@ -11,7 +11,7 @@ func TestSpareThreads(t *testing.T) {
 	threads := func() int {
 		entries, err := os.ReadDir("/proc/self/task")
 		if err != nil {
-			t.Skip("threads cannot be counted here: ", err)
+			t.Fatal(err)
 		}
 		return len(entries)
 	}
