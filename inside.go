@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -27,9 +29,16 @@ func serviceCommand() *cobra.Command {
 		DisableFlagParsing: true, // the flags are the service's own
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return &exitError{exitBadInput, fmt.Errorf("service: name one")}
+				for _, s := range services.List() {
+					fmt.Fprintf(c.OutOrStdout(), "%-12s %s\n", s.Name, s.Summary)
+				}
+				return nil
 			}
-			if err := services.Run(c.Context(), args[0], args[1:]); err != nil {
+			err := services.Run(c.Context(), args[0], args[1:])
+			if errors.Is(err, flag.ErrHelp) {
+				return nil // the flags have been printed
+			}
+			if err != nil {
 				return &exitError{exitRig, fmt.Errorf("service %s: %w", args[0], err)}
 			}
 			return nil

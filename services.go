@@ -6,7 +6,11 @@ import (
 	_ "relapse/topologies/services/account"
 	_ "relapse/topologies/services/echo"
 	_ "relapse/topologies/services/edge"
+	_ "relapse/topologies/services/fleet"
+	_ "relapse/topologies/services/front"
 	_ "relapse/topologies/services/games"
 	_ "relapse/topologies/services/host"
+	_ "relapse/topologies/services/mms"
 	_ "relapse/topologies/services/players"
+	_ "relapse/topologies/services/rebalancer"
 )

@@ -32,19 +32,26 @@ type Client struct {
 	idle []*Conn // the most recently used one last
 }
 
-// Request is one request without a body, ready to be sent any number of times.
+// Request is one request, ready to be sent any number of times.
 type Request struct {
 	method string
 	bytes  []byte
 }
 
-// Request makes a request for a path of the server.
+// Request makes a request for a path of the server, without a body.
 func (c *Client) Request(method, path string) Request {
 	length := ""
 	if method == http.MethodPost {
 		length = "Content-Length: 0\r\n"
 	}
 	return Request{method, fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: %s\r\n%s\r\n", method, path, c.Host, c.Agent, length)}
+}
+
+// RequestWithBody makes a request for a path of the server that carries a body.
+func (c *Client) RequestWithBody(method, path, contentType string, body []byte) Request {
+	head := fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n",
+		method, path, c.Host, c.Agent, contentType, len(body))
+	return Request{method, append(head, body...)}
 }
 
 // Do makes one request over a connection that is kept, or a new one, and copies

@@ -69,6 +69,8 @@ type Operation struct {
 	// builds the request wrongly. It is counted under a name of its own, with
 	// "-malformed" at its end.
 	Malformed *Call `yaml:"malformed"`
+	// Elsewhere says what players do who are told that it is closed.
+	Elsewhere *Elsewhere `yaml:"elsewhere"`
 }
 
 func (o Operation) call() Call { return Call{o.Method, o.Path} }
@@ -215,6 +217,11 @@ func (c *Config) validateOperation(name string, o Operation) error {
 	}
 	if err := c.validateCall("operation "+name, o.call()); err != nil {
 		return err
+	}
+	if o.Elsewhere != nil {
+		if err := c.validateElsewhere(name, *o.Elsewhere); err != nil {
+			return err
+		}
 	}
 	if o.Malformed == nil {
 		return nil

@@ -116,6 +116,9 @@ func New(ctx context.Context, c Config) (*Generator, error) {
 			o.malformed.class = name
 			o.owed = random(c.Seed, "malformed requests of "+name).Float64()
 		}
+		if configured.Elsewhere != nil {
+			o.elsewhere = g.newElsewhere(name, *configured.Elsewhere)
+		}
 	}
 	if m := c.Populations.Match; m != nil {
 		g.match = newMatch(g, *m)

@@ -20,6 +20,7 @@ type operation struct {
 	class     string     // for retries; see [Config.Retries]
 	schedule  *Schedule  // nil for one that a population makes
 	malformed *operation // what is sent in its stead; nil if nothing is
+	elsewhere *elsewhere // what its players do who are told that it is closed; nil if nothing
 	base      float64
 	owed      float64 // malformed requests that are due, a part of one
 	turn      int     // number of the next target
@@ -74,10 +75,11 @@ func (g *Generator) send(o *operation, at time.Duration, then func(outcome)) {
 		became := outcome(http1.OutcomeOf(status, err))
 		o.metrics.attempt(became)
 		if g.retries != nil {
-			became = g.again(o, path, turn, status, became)
+			status, became = g.again(o, path, turn, status, became)
 		}
 		o.metrics.end(became, g.now()-at)
 		g.flying.Add(-1)
+		g.goElsewhere(o, status)
 		if then != nil {
 			g.mu.Lock()
 			then(became)
@@ -88,12 +90,12 @@ func (g *Generator) send(o *operation, at time.Duration, then func(outcome)) {
 }
 
 // again makes further attempts of a request whose first one ended, as long as
-// the retries have it, and gives the outcome of the last.
-func (g *Generator) again(o *operation, path string, turn, status int, became outcome) outcome {
+// the retries have it, and gives the status and the outcome of the last.
+func (g *Generator) again(o *operation, path string, turn, status int, became outcome) (int, outcome) {
 	for attempt := 1; became != succeeded; attempt++ {
 		after, again := g.retries.Next(o.class, attempt, status)
 		if !again || !g.rest(after) {
-			return became
+			return status, became
 		}
 		g.mu.Lock()
 		target := g.take(turn + attempt)
@@ -104,7 +106,7 @@ func (g *Generator) again(o *operation, path string, turn, status int, became ou
 		o.metrics.attempt(became)
 	}
 	g.retries.Success(o.class)
-	return became
+	return status, became
 }
 
 // path draws a token for a request.

@@ -1,0 +1,166 @@
+package fleet
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"relapse/topologies/services"
+	"relapse/topologies/services/matchmaking"
+)
+
+func init() {
+	services.Register("fleet", "all the game servers of a matchmaking topology, with the history of who was where", run)
+}
+
+// clusterFlag is a cluster as it is given, before its nodes are looked up.
+type clusterFlag struct {
+	name  string
+	nodes []string // host:port
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("fleet", flag.ContinueOnError)
+	var (
+		listen    = flags.String("listen", ":8080", "address for nodes")
+		metricsAt = flags.String("metrics", services.MetricsAddress, "address of the metrics")
+		control   = flags.String("control", ControlAddress, "address on which orders are taken")
+		clusters  []clusterFlag
+		servers   = map[string]int{}
+		c         = Config{
+			Modes:      map[string]string{},
+			Regions:    []Region{{"na", 50}, {"eu", 30}, {"asia", 20}},
+			Violations: os.Stdout, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		}
+	)
+	flags.Func("cluster", "a cluster and its nodes, such as NAME=mms-1:8080,mms-2:8080; may be repeated", func(s string) error {
+		name, nodes, err := pair(s)
+		clusters = append(clusters, clusterFlag{name, strings.Split(nodes, ",")})
+		return err
+	})
+	flags.Func("servers", "how many servers a cluster has, such as NAME=18000; may be repeated", func(s string) error {
+		name, value, err := pair(s)
+		if err != nil {
+			return err
+		}
+		if _, twice := servers[name]; twice {
+			return fmt.Errorf("cluster %s is there twice", name)
+		}
+		servers[name], err = strconv.Atoi(value)
+		return err
+	})
+	flags.Func("mode", "the cluster of a mode, such as MODE=NAME; may be repeated", func(s string) error {
+		mode, cluster, err := pair(s)
+		if err != nil {
+			return err
+		}
+		if _, twice := c.Modes[mode]; twice {
+			return fmt.Errorf("mode %s is there twice", mode)
+		}
+		c.Modes[mode] = cluster
+		return nil
+	})
+	flags.Func("regions", "regions and their weights (default na=50,eu=30,asia=20)", func(s string) (err error) {
+		c.Regions, err = parseRegions(s)
+		return err
+	})
+	flags.DurationVar(&c.Length, "length", time.Hour, "length of a match, documented time")
+	flags.Float64Var(&c.LengthSpread, "length-spread", 20, "percent by which lengths differ from that, up or down")
+	flags.DurationVar(&c.RelistAfter, "relist-after", 3*time.Minute, "from a match's end to the server's next registration, documented time")
+	flags.Float64Var(&c.Speed, "speed", 180, "documented seconds in a real one")
+	flags.Float64Var(&c.Occupied, "occupied", 84, "percent of the servers that are in a match at the start")
+	flags.Float64Var(&c.Held, "held", 0, "percent of the servers of each cluster that join only when told to")
+	flags.Uint64Var(&c.Seed, "seed", 1, "decides who is where, and how long matches last")
+	flags.BoolVar(&c.Unfenced, "unfenced", false, "servers take every reservation, whatever its epoch and though they are in a match")
+	flags.DurationVar(&c.AuditEvery, "audit-every", DefaultAuditEvery, "how often the list of each node is read and checked")
+	flags.DurationVar(&c.Grace, "grace", 0, "time after which a change must show in the lists; 0 for one second")
+	services.Settings(flags)
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	var err error
+	if c.Clusters, err = lookUp(clusters, servers); err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	fleet, err := New(c, registry)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return services.Serve(ctx, *metricsAt, services.MetricsHandler(registry)) })
+	group.Go(func() error { return services.Serve(ctx, *listen, fleet.Handler()) })
+	group.Go(func() error { return services.Serve(ctx, *control, fleet.Control()) })
+	group.Go(func() error { return fleet.Run(ctx) })
+	err = group.Wait()
+	for _, cl := range c.Clusters {
+		for _, peer := range cl.Nodes {
+			peer.Close()
+		}
+	}
+	return err
+}
+
+// pair reads NAME=VALUE.
+func pair(s string) (name, value string, err error) {
+	name, value, found := strings.Cut(s, "=")
+	if !found || name == "" || value == "" {
+		return "", "", fmt.Errorf("%q: want NAME=VALUE", s)
+	}
+	return name, value, nil
+}
+
+func parseRegions(s string) ([]Region, error) {
+	var regions []Region
+	for part := range strings.SplitSeq(s, ",") {
+		name, value, err := pair(strings.TrimSpace(part))
+		if err != nil {
+			return nil, err
+		}
+		weight, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return nil, fmt.Errorf("region %s: %w", name, err)
+		}
+		regions = append(regions, Region{name, weight})
+	}
+	return regions, nil
+}
+
+// lookUp finds the nodes of all clusters.
+func lookUp(clusters []clusterFlag, servers map[string]int) ([]Cluster, error) {
+	var found []Cluster
+	without := maps.Clone(servers)
+	for _, cl := range clusters {
+		count, given := servers[cl.name]
+		if !given {
+			return nil, fmt.Errorf("--cluster %s: give --servers %s=N too", cl.name, cl.name)
+		}
+		delete(without, cl.name)
+		c := Cluster{Name: cl.name, Servers: count}
+		for _, address := range cl.nodes {
+			peer, err := matchmaking.NewPeer(strings.TrimSpace(address), "relapse-fleet")
+			if err != nil {
+				return nil, fmt.Errorf("--cluster %s: %w", cl.name, err)
+			}
+			c.Nodes = append(c.Nodes, peer)
+		}
+		found = append(found, c)
+	}
+	if len(without) > 0 {
+		return nil, fmt.Errorf("--servers of %q: give --cluster NAME=HOST:PORT,… for each too", slices.Sorted(maps.Keys(without)))
+	}
+	return found, nil
+}
