@@ -34,12 +34,14 @@ rate: 2.5Mbit`,
 
 type bandwidth struct {
 	Links  `yaml:",inline"`
-	Rate   Rate `yaml:"rate" doc:"in each direction, 8kbit (1kB) or more"`
+	Rate   Rate `yaml:"rate" doc:"in each direction, from 8kbit (1kB) to 100Gbit"`
 	Shared bool `yaml:"shared" doc:"whether all connections of all the links share the rate; true if not given"`
 }
 
 const (
-	leastRate  = Rate(1000)
+	leastRate = Rate(1000)
+	// mostRate is more than any link between two containers carries.
+	mostRate   = Rate(100e9 / 8)
 	floodLasts = 250 * time.Millisecond
 	// floodsToArm is how many floods may be too slow before a rate counts as one
 	// that cannot bite.
@@ -59,6 +61,8 @@ func (f *bandwidth) Validate() error {
 		return &FieldError{"rate", "is missing or zero", "write rate: 2.5Mbit, or use the kind blackhole to let nothing through"}
 	case f.Rate < leastRate:
 		return &FieldError{"rate", fmt.Sprintf("is %s: it must be 1kB (8kbit) or more", f.Rate), "write rate: 2.5Mbit"}
+	case f.Rate > mostRate:
+		return &FieldError{"rate", fmt.Sprintf("is %s: no link here carries %s, so that it could not bite", f.Rate, mostRate), "write rate: 2.5Mbit"}
 	}
 	return nil
 }

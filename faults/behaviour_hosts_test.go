@@ -7,8 +7,11 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"relapse/faults"
@@ -236,6 +239,8 @@ func TestArmRefusesHosts(t *testing.T) {
 		{"a host that is as small in its file", "memory-limit", "{hosts: [host-1], memory: 128m}"},
 		{"a host that is as small by now", "memory-limit", "{hosts: [host-1], memory: 90m}"},
 		{"nodes that are not there", "memory-limit", "{nodes: [nginx-*], memory: 64m}"},
+		{"a node whose host leaves it no more", "memory-limit", "{nodes: [host-1-agent], memory: 90m}"},
+		{"a node that the machine leaves no more", "memory-limit", "{nodes: [server], memory: 512t}"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a, err := decoded(t, tc.kind, tc.have).Arm(t.Context(), sys, rand.New(rand.NewPCG(1, 1)))
@@ -248,11 +253,103 @@ func TestArmRefusesHosts(t *testing.T) {
 	undo(t, limited, "undo")
 	agent := instance(t, sys, "host-1-agent")
 	running(t, agent)
+	// What was refused for the host's limit is not once the host has more again.
+	if _, err := decoded(t, "memory-limit", "{nodes: [host-1-agent], memory: 90m}").Arm(t.Context(), sys, rand.New(rand.NewPCG(1, 1))); err != nil {
+		t.Errorf("a limit below the host's: %v", err)
+	}
 	if err := agent.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if a, err := decoded(t, "cpu-hog", onHost+"cores: 0.3").Arm(context.Background(), sys, rand.New(rand.NewPCG(1, 1))); err == nil {
 		t.Errorf("armed %+v with a dead agent", a)
+	}
+}
+
+// A limit must be below all that bounds a node or host already.
+func TestALimitThatTakesNothing(t *testing.T) {
+	type bounds = map[string]int64
+	for _, tc := range []struct {
+		name    string
+		limit   int64
+		by      bounds
+		want    string
+		nothing bool
+	}{
+		{"no bound", 64, bounds{"node": 0, "host": 0}, "", false},
+		{"below all", 64, bounds{"node": 100, "host": 128, "machine": 1000}, "node", false},
+		{"a node with as little", 100, bounds{"node": 100, "host": 128, "machine": 1000}, "node", true},
+		{"a host with less than the node", 100, bounds{"node": 200, "host": 90, "machine": 1000}, "host", true},
+		{"a host of a node without a limit", 128, bounds{"node": 0, "host": 128, "machine": 1000}, "host", true},
+		{"a machine with less than the host", 1500, bounds{"host": 2000, "machine": 1000}, "machine", true},
+		{"a machine alone", 1000, bounds{"host": 0, "machine": 1000}, "machine", true},
+	} {
+		if by, nothing := faults.TakesNothing(tc.limit, tc.by); by != tc.want || nothing != tc.nothing {
+			t.Errorf("%s: bounded by %q, takes nothing: %t; want %q, %t", tc.name, by, nothing, tc.want, tc.nothing)
+		}
+	}
+}
+
+// A leak that shall grow with connections of which nobody tells is not in effect,
+// however well it grows with time.
+func TestALeakByConnectionsThatNobodyTellsOf(t *testing.T) {
+	hosts(t) // builds the program
+	const compose = `
+name: edgeless
+x-hosts:
+  host-1: {memory: 128m}
+services:
+  agent:
+    image: relapse
+    command: [service, host]
+    user: "65534:65534"
+    tmpfs: ["/leak:size=64m"]
+    cgroup_parent: host-1
+    labels: {relapse.agent: "9092", relapse.probe: "http:9092/health"}
+  server:
+    image: relapse
+    command: [service, echo]
+    user: "65534:65534"
+    cgroup_parent: host-1
+    labels: {relapse.metrics: prometheus}
+`
+	topology, err := topologies.Load(t.Context(), fstest.MapFS{"edgeless/compose.yaml": {Data: []byte(compose)}}, "edgeless")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sys, err := topologies.Start(t.Context(), topology, topologies.Options{
+		Run: fmt.Sprintf("faults-edgeless-%d", os.Getpid()), Binary: filepath.Join(rig.folder, "program"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := sys.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, tc := range []struct {
+		name, have string
+		inEffect   bool
+	}{
+		{"by time alone", "per_second: 4MB", true},
+		{"by connections too", "per_second: 4MB\nper_connection: 1kB", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			armed, err := decoded(t, "memory-leak", onHost+tc.have).Arm(t.Context(), sys, rand.New(rand.NewPCG(1, 1)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen := make(chan struct{})
+			result := faults.Hold(t.Context(), armed, seen, faults.HoldOptions{Observe: func(s faults.Step) {
+				if s == faults.InEffect {
+					close(seen)
+				}
+			}})
+			t.Log(result.Err)
+			if result.InEffect != tc.inEffect || !result.Undone || !result.Gone || (result.Err == nil) != tc.inEffect {
+				t.Errorf("%+v, want in effect: %t, and it undone and gone", result, tc.inEffect)
+			}
+		})
 	}
 }
 
@@ -268,6 +365,7 @@ func TestLacks(t *testing.T) {
 		n.Metrics = &topologies.Metrics{Kind: "prometheus", Port: 9090, Path: "/metrics"}
 	})
 	unmeasured := node("edge", func(*topologies.Node) {})
+	weak := node("agent", func(n *topologies.Node) { n.Agent, n.CPUs = 9092, 0.2 })
 	elsewhere := node("other", func(n *topologies.Node) { n.Host, n.Agent = "host-2", 9092 })
 	whole := topologies.Host{Name: "host-1", Memory: 128 << 20, CPUs: 0.5}
 	endless := topologies.Host{Name: "host-1", CPUs: 0.5}
@@ -286,6 +384,8 @@ func TestLacks(t *testing.T) {
 		{"a hog", "cpu-hog", "cores: 0.5", whole, []topologies.Node{agent}, ""},
 		{"a hog without an agent", "cpu-hog", "cores: 0.5", whole, []topologies.Node{edge}, "has no agent"},
 		{"a hog of too many cores", "cpu-hog", "cores: 0.6", whole, []topologies.Node{agent}, "has 0.5 cores"},
+		{"a hog of as many cores as its agent", "cpu-hog", "cores: 0.2", whole, []topologies.Node{weak}, ""},
+		{"a hog of more cores than its agent", "cpu-hog", "cores: 0.3", whole, []topologies.Node{weak}, "agent with 0.2 cores"},
 		{"a limit", "memory-limit", "memory: 64m", whole, nil, ""},
 		{"a limit where there is none", "memory-limit", "memory: 64m", endless, nil, ""},
 		{"a limit that takes nothing", "memory-limit", "memory: 128m", whole, nil, "no more than 128m already"},

@@ -345,7 +345,7 @@ func TestArmRefuses(t *testing.T) {
 		{"links that are not there", "latency", "{links: [server -> client], latency: 1s}"},
 		{"a link without a proxy", "refuse", "links: [players -> control]"},
 		{"nodes that are not there", "pause", "nodes: [nginx-*]"},
-		{"a rate that nothing reaches", "bandwidth", onLink + "rate: 900Gbit"},
+		{"a rate that nothing reaches", "bandwidth", onLink + "rate: 90Gbit"},
 		{"players that are none", "surge", "{node: server, operation: get, times: 3}"},
 		{"players that are not there", "surge", "{node: nobody, operation: get, times: 3}"},
 		{"an operation that is none", "surge", "{node: players, operation: dance, times: 3}"},

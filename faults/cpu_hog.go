@@ -28,13 +28,16 @@ It is gone when it uses less.`,
 
 type cpuHog struct {
 	Hosts `yaml:",inline"`
-	Cores float64 `yaml:"cores" doc:"cores, 0.05 or more, and no more than the host has"`
+	Cores float64 `yaml:"cores" doc:"cores, 0.05 or more, and no more than the host, its agent and the machine have"`
 }
 
 const (
 	// leastHog is well above what an idle agent uses.
 	leastHog = 0.05
-	hogLook  = 200 * time.Millisecond
+	// mostHog refuses a slip before anything starts; what the machine has is known
+	// once something runs.
+	mostHog = 1024
+	hogLook = 200 * time.Millisecond
 )
 
 func (f *cpuHog) Validate() error {
@@ -47,19 +50,28 @@ func (f *cpuHog) Validate() error {
 		return &FieldError{"cores", "is missing or zero", hint}
 	case !(f.Cores >= leastHog) || math.IsInf(f.Cores, 0):
 		return &FieldError{"cores", fmt.Sprintf("is %v: it must be %v or more", f.Cores, leastHog), hint}
+	case f.Cores > mostHog:
+		return &FieldError{"cores", fmt.Sprintf("is %v: no machine here has more than %d", f.Cores, mostHog), hint}
 	}
 	return nil
 }
 
-// Lacks says what the host needs: an agent, and as many cores as the hog wants.
+// Lacks says what the host needs: an agent, and as many cores as the hog wants,
+// for itself and for the agent.
 func (f *cpuHog) Lacks(t *topologies.Topology, host topologies.Host) *FieldError {
 	if host.CPUs > 0 && host.CPUs < f.Cores {
 		return &FieldError{"hosts", fmt.Sprintf("has %v cores, so that nothing on it can use %v", host.CPUs, f.Cores), fmt.Sprintf("write cores: %v or less", host.CPUs)}
+	}
+	if agent, ok := t.Agent(host.Name); ok && agent.CPUs > 0 && agent.CPUs < f.Cores {
+		return &FieldError{"hosts", fmt.Sprintf("has the agent %s with %v cores, which cannot use %v", agent.Name, agent.CPUs, f.Cores), fmt.Sprintf("write cores: %v or less, or give the agent more cpus:", agent.CPUs)}
 	}
 	return lacksAgent(t, host)
 }
 
 func (f *cpuHog) Arm(ctx context.Context, sys *topologies.System, rng *rand.Rand) (Armed, error) {
+	if has := sys.Engine().CPUs; has > 0 && f.Cores > float64(has) {
+		return nil, fmt.Errorf("cores: the machine has %d, so that nothing on it can use %v; write cores: %d or less", has, f.Cores, has)
+	}
 	a, err := f.arm(ctx, sys, f)
 	if err != nil {
 		return nil, err

@@ -102,8 +102,11 @@ func TestExamplesDecodeAndValidate(t *testing.T) {
 			if _, ok := f.(faults.TrafficFault); ok {
 				targets++
 			}
+			if _, ok := f.(faults.FrontFault); ok {
+				targets++
+			}
 			if targets != 1 {
-				t.Errorf("it is %d of LinkFault, NodeFault or HostFault, and TrafficFault, want one", targets)
+				t.Errorf("it is %d of LinkFault, NodeFault or HostFault, TrafficFault, and FrontFault, want one", targets)
 			}
 			if onHosts != (k.Group == faults.GroupHost) {
 				t.Errorf("it is a HostFault: %t, and in group %s", onHosts, k.Group)
@@ -126,7 +129,7 @@ func TestParseRate(t *testing.T) {
 			t.Errorf("%s: %v (%s), %v; want %v (%s)", tc.have, float64(got), got, err, float64(tc.want), tc.text)
 		}
 	}
-	for _, bad := range []string{"", "300", "kB", "300 KB", "300KiB", "2,5Mbit", "300kB/m", "fast", "NaNMbit", "infB"} {
+	for _, bad := range []string{"", "300", "kB", "300 KB", "300KiB", "2,5Mbit", "300kB/m", "fast", "NaNMbit", "infB", "1e308GB", "-1e308GB", "1e309B"} {
 		var unit *faults.UnitError
 		if _, err := faults.ParseRate(bad); !errors.As(err, &unit) || unit.Text != bad {
 			t.Errorf("%q: error %v, want a UnitError", bad, err)
@@ -165,7 +168,7 @@ func TestParseSize(t *testing.T) {
 			t.Errorf("%s: %d (%s), %v; want %d (%s)", tc.have, int64(got), got, err, int64(tc.want), tc.text)
 		}
 	}
-	for _, bad := range []string{"", "64", "64.", "m", "-64m", "64x", "64 m m", "much", "6,4m"} {
+	for _, bad := range []string{"", "64", "64.", "m", "-64m", "64x", "64 m m", "much", "6,4m", "99999999999g"} {
 		var unit *faults.UnitError
 		if _, err := faults.ParseSize(bad); !errors.As(err, &unit) || unit.Text != bad {
 			t.Errorf("%q: error %v, want a UnitError", bad, err)

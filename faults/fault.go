@@ -117,6 +117,14 @@ type RedirectingFault interface {
 	Ways() (from, to string)
 }
 
+// FrontFault is a fault in how a front spreads what players ask for. It changes no
+// rate.
+type FrontFault interface {
+	// Front gives the front's node and the node behind it that the fault is about;
+	// the loader checks that the first is a front and linked to the second.
+	Front() (node, to string)
+}
+
 // Stopper is a fault that stops nodes answering on purpose. The validity gate
 // for dead or silent nodes asks it which ones.
 type Stopper interface{ Stops() bool }

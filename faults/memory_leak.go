@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"relapse/topologies"
@@ -23,8 +24,8 @@ memory that a kernel has leaked. The leak grows with time and, if asked to, with
 connections of the host's nodes that are measured by prometheus and have a gauge
 relapse_edge_connections; the agent looks at it every 250 ms. Where the host's memory is
 used up, the kernel kills: of the host's processes the one with the most memory, its
-oom_score_adj counted in; a host with oom_kill_disable stands still instead. What the kernel refuses to give to the leak is not asked for
-again later.
+oom_score_adj counted in; a host with oom_kill_disable stands still instead. What the
+kernel refuses to give to the leak is not asked for again later.
 
 The size= of the agent's tmpfs bounds the leak. It should leave the agent (some 10 MiB) and
 one more process enough of the host's memory: an agent that is killed itself gives all of
@@ -33,7 +34,9 @@ look cannot tell two apart. Undoing gives the memory back at once; the host has 
 while it does, so that an agent that stands still for want of memory can.`,
 		Seen: `the host's shared memory, as the kernel counts it, grows by at least half of what
 per_second promises, over the time in which that is 512 KiB (half a second to two). It is
-gone when it does not, and is no more than 1 MiB above what it was when the fault was armed.`,
+gone when it does not, and is no more than 1 MiB above what it was when the fault was armed.
+Where the leak grows with connections, the agent must also have heard the gauge of a node
+on its host; a host with nothing but its agent leaks by time alone.`,
 		Example: "hosts: [host-1]\nper_second: 4MB",
 	}, func() Fault { return &memoryLeak{} })
 }
@@ -67,6 +70,10 @@ func (f *memoryLeak) Validate() error {
 		return &FieldError{"per_second", "is missing or zero", hint}
 	case f.PerSecond < leastLeak:
 		return &FieldError{"per_second", fmt.Sprintf("is %s: less than 256kB (%s) could not be told from what nodes write", f.PerSecond, leastLeak), hint}
+	case f.PerSecond > topologies.MostLeak:
+		return &FieldError{"per_second", fmt.Sprintf("is %s: memory is not written faster than %s", f.PerSecond, Rate(topologies.MostLeak)), hint}
+	case f.PerConnection > topologies.MostLeak:
+		return &FieldError{"per_connection", fmt.Sprintf("is %s: memory is not written faster than %s", f.PerConnection, Rate(topologies.MostLeak)), "write per_connection: 2kB, or leave it out"}
 	case f.PerConnection < 0:
 		return &FieldError{"per_connection", "must not be below zero", "write per_connection: 2kB, or leave it out"}
 	}
@@ -101,8 +108,10 @@ func counting(t *topologies.Topology, host string) (out []*topologies.Node) {
 
 type armedLeak struct {
 	*onEach[*agented]
+	name      string // by which the agents know it
 	perSecond float64
-	before    map[string]uint64 // shared memory of each host when armed, in bytes
+	leaks     map[string]topologies.Leak // by host
+	before    map[string]uint64          // shared memory of each host when armed, in bytes
 }
 
 func (f *memoryLeak) Arm(ctx context.Context, sys *topologies.System, rng *rand.Rand) (Armed, error) {
@@ -110,9 +119,10 @@ func (f *memoryLeak) Arm(ctx context.Context, sys *topologies.System, rng *rand.
 	if err != nil {
 		return nil, err
 	}
-	a := &armedLeak{onEach: hosts, perSecond: float64(f.PerSecond), before: map[string]uint64{}}
-	name := fmt.Sprintf("memory-leak-%08x", rng.Uint32())
-	leaks := map[string]topologies.Leak{}
+	a := &armedLeak{
+		onEach: hosts, name: fmt.Sprintf("memory-leak-%08x", rng.Uint32()), perSecond: float64(f.PerSecond),
+		leaks: map[string]topologies.Leak{}, before: map[string]uint64{},
+	}
 	for _, t := range hosts.targets {
 		usage, err := t.Usage()
 		if err != nil {
@@ -127,15 +137,15 @@ func (f *memoryLeak) Arm(ctx context.Context, sys *topologies.System, rng *rand.
 				leak.PerConnection = float64(f.PerConnection)
 			}
 		}
-		leaks[t.Name()] = leak
+		a.leaks[t.Name()] = leak
 	}
-	hosts.inject = func(ctx context.Context, t *agented) error { return t.agent.SetLeak(ctx, name, leaks[t.Name()]) }
+	hosts.inject = func(ctx context.Context, t *agented) error { return t.agent.SetLeak(ctx, a.name, a.leaks[t.Name()]) }
 	hosts.undo = func(ctx context.Context, t *agented) error {
-		return t.WithRoom(leakRoom, func() error {
-			return t.release(ctx, func(ctx context.Context) error { return t.agent.RemoveLeak(ctx, name) })
+		return t.WithRoom(ctx, leakRoom, func() error {
+			return t.release(ctx, func(ctx context.Context) error { return t.agent.RemoveLeak(ctx, a.name) })
 		})
 	}
-	hosts.look = a.leaks
+	hosts.look = a.grows
 	return a, nil
 }
 
@@ -148,9 +158,9 @@ func (a *armedLeak) looks() time.Duration {
 	return min(max(time.Duration(leakSeen/a.perSecond*float64(time.Second)), 500*time.Millisecond), 2*time.Second)
 }
 
-// leaks looks at a host for a while. What has leaked and grows no more is neither
+// grows looks at a host for a while. What has leaked and grows no more is neither
 // there nor gone.
-func (a *armedLeak) leaks(ctx context.Context, t *agented) (bool, error) {
+func (a *armedLeak) grows(ctx context.Context, t *agented) (bool, error) {
 	before, err := t.Usage()
 	if err != nil {
 		return false, err
@@ -168,10 +178,28 @@ func (a *armedLeak) leaks(ctx context.Context, t *agented) (bool, error) {
 	rest := float64(after.SharedMemoryBytes) - float64(a.before[t.Name()])
 	switch {
 	case grown >= promised/2:
-		return true, nil
+		return true, a.heard(ctx, t)
 	case rest <= leakRest:
 		return false, nil
 	}
 	return false, fmt.Errorf("host %s: its shared memory is %s above what it was, and has grown by %s of the %s that a leak would have taken meanwhile",
 		t.Name(), Size(rest), Size(math.Max(0, grown)), Size(promised))
+}
+
+// heard says whether what a leak shall take by connections can come to pass: it
+// grows by time alone where no edge tells of any, and looks the same.
+func (a *armedLeak) heard(ctx context.Context, t *agented) error {
+	edges := a.leaks[t.Name()].Edges
+	if len(edges) == 0 {
+		return nil
+	}
+	state, err := t.agent.Leak(ctx, a.name)
+	if err != nil {
+		return err
+	}
+	if state.Heard == 0 {
+		return fmt.Errorf("host %s: it leaks by time alone: none of %s has told its agent of relapse_edge_connections; leave per_connection out where no node on the host has that gauge",
+			t.Name(), strings.Join(edges, ", "))
+	}
+	return nil
 }

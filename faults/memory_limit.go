@@ -17,7 +17,9 @@ func init() {
 		Doc: `The nodes of each host together, or each node for itself, get no more memory than given.
 The kernel first takes back what it can, such as page cache; what is asked for beyond the
 limit then makes it kill. A limit below what is in use is refused by cgroup version 1, and
-version 2 kills until it fits. Undoing gives back the limit that was there before.`,
+version 2 kills until it fits. Undoing gives back the limit that was there before. A limit
+that is not below what the node or host can use already takes nothing away, and is refused
+before anything is broken: its own limit counts, its host's and the machine's memory.`,
 		Seen:    `the limit is read back from the kernel (of a node, from the engine where the kernel's files cannot be seen).`,
 		Example: "hosts: [host-1]\nmemory: 64m",
 	}, func() Fault { return &memoryLimit{} })
@@ -81,8 +83,40 @@ func (h limitedHost) Memory(context.Context) (int64, error) {
 	return limits.MemoryBytes, err
 }
 
-func (h limitedHost) SetMemory(_ context.Context, bytes int64) error {
-	return h.HostInstance.SetMemory(bytes)
+// bound is what keeps a node or host from having more memory.
+type bound struct {
+	by    string
+	bytes int64 // 0 where it bounds nothing
+}
+
+// takesNothing says whether a limit is no lower than what is bounded already, and
+// by what.
+func takesNothing(limit int64, bounds []bound) (lowest bound, nothing bool) {
+	for _, b := range bounds {
+		if b.bytes > 0 && (lowest.bytes == 0 || b.bytes < lowest.bytes) {
+			lowest = b
+		}
+	}
+	return lowest, lowest.bytes > 0 && lowest.bytes <= limit
+}
+
+// boundsOf are what a node or host has above it as it runs.
+func boundsOf(ctx context.Context, sys *topologies.System, t limited) ([]bound, error) {
+	own, err := t.Memory(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := []bound{{"its own limit", own}, {"the machine", sys.Engine().MemoryBytes}}
+	node, ok := t.(*topologies.Instance)
+	if !ok || node.Node().Host == "" {
+		return out, nil
+	}
+	host, err := sys.Host(node.Node().Host)
+	if err != nil {
+		return nil, err
+	}
+	limits, err := host.Limits()
+	return append(out, bound{"host " + host.Name(), limits.MemoryBytes}), err
 }
 
 // targets finds the hosts or the nodes.
@@ -120,12 +154,13 @@ func (f *memoryLimit) Arm(ctx context.Context, sys *topologies.System, _ *rand.R
 	limit := int64(f.Memory)
 	a := &armedMemoryLimit{onEach: targets, before: map[string]int64{}}
 	for _, t := range targets.targets {
-		has, err := t.Memory(ctx)
+		bounds, err := boundsOf(ctx, sys, t)
 		if err != nil {
 			return nil, err
 		}
-		if has > 0 && has <= limit {
-			return nil, fmt.Errorf("%s %s: it has no more than %s already, so that a limit of %s takes nothing away", targets.what, t.Name(), Size(has), f.Memory)
+		if lowest, nothing := takesNothing(limit, bounds); nothing {
+			return nil, fmt.Errorf("%s %s: it has no more than %s already by %s, so that a limit of %s takes nothing away; write memory: with less",
+				targets.what, t.Name(), Size(lowest.bytes), lowest.by, f.Memory)
 		}
 	}
 	targets.inject = func(ctx context.Context, t limited) error {

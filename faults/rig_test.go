@@ -79,12 +79,13 @@ func startRig() (*topologies.System, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, generator := range []string{"players", "bystanders"} {
+	usual := map[string]float64{"get": plainRate, "other": plainRate, "plain": 1}
+	for generator, rates := range map[string]map[string]float64{"players": usual, "bystanders": usual, "queue": {"match": plainRate}} {
 		players, err := s.Players(generator)
 		if err != nil {
 			return s, err
 		}
-		if err := players.SetRates(ctx, map[string]float64{"get": plainRate, "other": plainRate, "plain": 1}); err != nil {
+		if err := players.SetRates(ctx, rates); err != nil {
 			return s, err
 		}
 	}

@@ -60,10 +60,11 @@ func ParseRate(text string) (Rate, error) {
 			continue
 		}
 		value, ok := parseNumber(number)
-		if !ok {
+		bytes := value * u.bytes
+		if !ok || math.IsInf(bytes, 0) {
 			break
 		}
-		return Rate(value * u.bytes), nil
+		return Rate(bytes), nil
 	}
 	return 0, &UnitError{text, "is not a rate", rateHint}
 }
@@ -76,7 +77,9 @@ func ParseSize(text string) (Size, error) {
 		return 0, &UnitError{text, "is not a size", sizeHint}
 	}
 	bytes, err := units.RAMInBytes(trimmed)
-	if err != nil {
+	// What no number of bytes can hold comes out as one of them, which depends on
+	// the machine.
+	if err != nil || bytes < 0 || bytes == math.MaxInt64 {
 		return 0, &UnitError{text, "is not a size", sizeHint}
 	}
 	return Size(bytes), nil

@@ -24,6 +24,17 @@ type Leak struct {
 	Edges []string `json:"edges"`
 }
 
+// LeakState is what an agent tells of a leak.
+type LeakState struct {
+	// Heard is how many of the leak's edges have told of their connections so far,
+	// at the look that heard most of them.
+	Heard int `json:"heard"`
+}
+
+// MostLeak is the most that an agent takes as either rate of a leak, in bytes per
+// second: memory is not written that fast.
+const MostLeak = 64 << 30
+
 func newAgent(i *Instance) *Agent {
 	return &Agent{instance: i, control: newControl("agent "+i.Name(), i.endpoint(i.node.Agent))}
 }
@@ -35,6 +46,13 @@ func (a *Agent) Instance() *Instance { return a.instance }
 // it; what has leaked by then stays.
 func (a *Agent) SetLeak(ctx context.Context, name string, l Leak) error {
 	return a.do(ctx, http.MethodPut, "/leaks/"+url.PathEscape(name), l, nil)
+}
+
+// Leak asks for a leak; one that is not there is an error.
+func (a *Agent) Leak(ctx context.Context, name string) (LeakState, error) {
+	var state LeakState
+	err := a.do(ctx, http.MethodGet, "/leaks/"+url.PathEscape(name), nil, &state)
+	return state, err
 }
 
 // RemoveLeak ends a leak and gives its memory back. One that is not there is no

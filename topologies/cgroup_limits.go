@@ -90,17 +90,10 @@ func (f *cgroupFiles) swapSettings() []setting {
 	return []setting{{path: filepath.Join(f.memory, name), value: "0", optional: true}}
 }
 
-// cpuSettings limit CPU time to so many cores, counted over [hostPeriod]; 0 for
-// no limit.
+// cpuSettings limit CPU time to so many cores, counted over [hostPeriod].
 func (f *cgroupFiles) cpuSettings(cores float64) []setting {
 	period := strconv.FormatInt(hostPeriod.Microseconds(), 10)
-	quota := "max"
-	switch {
-	case cores > 0:
-		quota = strconv.FormatInt(int64(cores*float64(hostPeriod.Microseconds())), 10)
-	case !f.unified:
-		quota = "-1"
-	}
+	quota := strconv.FormatInt(int64(cores*float64(hostPeriod.Microseconds())), 10)
 	if f.unified {
 		return []setting{{path: filepath.Join(f.cpu, "cpu.max"), value: quota + " " + period}}
 	}
@@ -145,12 +138,15 @@ func apply(settings []setting) error {
 	return nil
 }
 
-// sameLimit allows for the kernel's rounding of memory down to whole pages.
+// sameLimit is [sameBytes] where both are numbers.
 func sameLimit(got, want string) bool {
 	if got == want {
 		return true
 	}
 	g, errGot := strconv.ParseInt(got, 10, 64)
 	w, errWant := strconv.ParseInt(want, 10, 64)
-	return errGot == nil && errWant == nil && g <= w && w-g < int64(os.Getpagesize())
+	return errGot == nil && errWant == nil && sameBytes(g, w)
 }
+
+// sameBytes allows for the kernel's rounding of memory down to whole pages.
+func sameBytes(got, want int64) bool { return got <= want && want-got < int64(os.Getpagesize()) }

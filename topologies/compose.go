@@ -24,8 +24,16 @@ const ComposeFile = "compose.yaml"
 //
 // Only fsys decides about the result: the environment and .env files are not
 // read. A mistake in a file comes back as a [*FileError], an overlay that does
-// not exist as an [*UnknownOverlayError].
+// not exist as an [*UnknownOverlayError]; both name files as [DisplayPath] does.
 func Load(ctx context.Context, fsys fs.FS, dir string, overlays ...string) (*Topology, error) {
+	t, err := load(ctx, fsys, dir, overlays)
+	if err != nil {
+		return nil, displayed(fsys, err)
+	}
+	return t, nil
+}
+
+func load(ctx context.Context, fsys fs.FS, dir string, overlays []string) (*Topology, error) {
 	var applied []string
 	for _, o := range overlays {
 		if !slices.Contains(applied, o) {
@@ -112,7 +120,7 @@ func readDocuments(fsys fs.FS, dir string, overlays []string) (documents, error)
 			return nil, err
 		}
 		if err != nil {
-			return nil, fmt.Errorf("topology %s: %w", dir, err)
+			return nil, fmt.Errorf("topology %s: %w", DisplayPath(fsys, dir), err)
 		}
 		d, err := parseDocument(file, src)
 		if err != nil {

@@ -9,9 +9,11 @@ import (
 var (
 	Abandoned        = abandoned
 	FreeSubnet       = freeSubnet
+	NewFront         = newFront
 	NewPlayers       = newPlayers
 	OwnerDead        = ownerDead
 	HostCgroup       = hostCgroup
+	LimitsBelow      = limitsBelow
 	MergedPath       = mergedPath
 	NoHost           = noHost
 	PackageVersion   = packageVersion
@@ -30,7 +32,7 @@ func CreateHost(root, name string, host Host, unified bool) error {
 
 // NewHostInstance is a host below another root than the kernel's.
 func NewHostInstance(root, name string, host Host, unified bool, nodes ...*Node) *HostInstance {
-	h := &HostInstance{host: host, files: hostFiles(root, name, unified), memory: &hostMemory{set: host.Memory}}
+	h := &HostInstance{host: host, files: hostFiles(root, name, unified), memory: newHostMemory(host.Memory)}
 	h.files.stalls = host.OOMKillDisable
 	for _, n := range nodes {
 		h.nodes = append(h.nodes, &Instance{node: n, address: netip.MustParseAddr("127.0.0.1")})
@@ -55,6 +57,11 @@ func CgroupFolders(content, mountinfo string) []string {
 		return nil
 	}
 	return []string{files.cpu, files.cpuacct, files.memory}
+}
+
+// CgroupOOMKills reads the counter of a container's folder.
+func CgroupOOMKills(unified bool, folder string) (uint64, error) {
+	return (&cgroupFiles{unified: unified, memory: folder}).oomKills()
 }
 
 // CgroupUsage reads counters from three folders.

@@ -1,13 +1,14 @@
 package topologies
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // HostInstance is a host that was made: a parent cgroup with its limits, which
@@ -19,12 +20,103 @@ type HostInstance struct {
 	memory *hostMemory
 }
 
-// hostMemory is what a host's memory is limited to: what it was set to, and the
-// room on top of it that somebody needs for a moment. All that hold the host
-// share it, so that one who takes its room back undoes no limit set meanwhile.
+// hostMemory is what a host's memory is limited to. All that hold the host share
+// it, so that one who takes its room back undoes no limit set meanwhile.
+//
+// The kernel may take long over a limit below what is in use, and cannot be called
+// back. So one limit is written at a time, who waits for that can give up, and who
+// reads waits for nobody.
 type hostMemory struct {
-	mu        sync.Mutex
-	set, room int64 // bytes; no room is added to no limit
+	turn chan struct{} // full while a limit is written
+
+	mu      sync.Mutex // never held while the kernel has something to do
+	wanted  memoryLimit
+	written memoryLimit // the last one that the kernel took
+	writing memoryLimit // the one that it is being given, else the written one
+}
+
+// memoryLimit is what a limit was set to, and the room on top of it that somebody
+// needs for a moment, in bytes.
+type memoryLimit struct{ set, room int64 }
+
+// bytes is the limit as the kernel gets it, 0 for none: no room is added to none.
+func (l memoryLimit) bytes() int64 {
+	if l.set == 0 {
+		return 0
+	}
+	return l.set + l.room
+}
+
+func newHostMemory(bytes int64) *hostMemory {
+	limit := memoryLimit{set: bytes}
+	return &hostMemory{turn: make(chan struct{}, 1), wanted: limit, written: limit, writing: limit}
+}
+
+// set changes what is wanted, and gives what was before.
+func (m *hostMemory) set(bytes int64) (before int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before, m.wanted.set = m.wanted.set, bytes
+	return before
+}
+
+// unset takes a limit back that the kernel did not take, unless there is another
+// one by now: room that comes and goes shall not bring it back.
+func (m *hostMemory) unset(bytes, before int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.wanted.set == bytes {
+		m.wanted.set = before
+	}
+}
+
+func (m *hostMemory) addRoom(bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.wanted.room += bytes
+}
+
+// begin gives what is to be written.
+func (m *hostMemory) begin() memoryLimit {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.writing = m.wanted
+	return m.writing
+}
+
+// end notes whether the kernel took it.
+func (m *hostMemory) end(took bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if took {
+		m.written = m.writing
+	}
+	m.writing = m.written
+}
+
+// known are the limits that the kernel can have.
+func (m *hostMemory) known() (written, writing memoryLimit) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.written, m.writing
+}
+
+// read reads the limit back from the kernel and takes the room off, 0 for none.
+func (m *hostMemory) read(files *cgroupFiles) (int64, error) {
+	for {
+		written, writing := m.known()
+		bytes, err := files.memoryLimit()
+		if err != nil || bytes == 0 {
+			return 0, err
+		}
+		if a, b := m.known(); a != written || b != writing {
+			continue // which room is in it cannot be told
+		}
+		if sameBytes(bytes, writing.bytes()) {
+			return bytes - writing.room, nil
+		}
+		return bytes - written.room, nil
+	}
 }
 
 // HostLimits are what the nodes of a host may use together.
@@ -36,17 +128,11 @@ type HostLimits struct {
 // HostUsage is what a host's nodes use together, as the kernel counts it for
 // the parent cgroup, those that died since included.
 type HostUsage struct {
-	CPUSeconds       float64 // user and system time
-	ThrottledSeconds float64 // time for which the CPU limit held them back
-	MemoryBytes      uint64  // as the limit counts it: page cache included
+	CPUSeconds  float64 // user and system time
+	MemoryBytes uint64  // as the limit counts it: page cache included
 	// SharedMemoryBytes are the part of the memory that files in tmpfs and shared
 	// mappings hold. No process owns it: killing one gives none of it back.
 	SharedMemoryBytes uint64
-	// OOMKills are the processes that the kernel killed for memory. Version 2
-	// counts them for good. Version 1 counts them in the cgroup of the node, which
-	// is removed when its container ends, so that the number falls again and is 0
-	// where every node that was hit has died of it: 0 does not mean none.
-	OOMKills uint64
 }
 
 // Host finds a host of the topology.
@@ -114,16 +200,11 @@ func (h *HostInstance) Agent() (*Agent, error) {
 }
 
 // Limits reads the limits back from the kernel, without the room of
-// [HostInstance.WithRoom].
+// [HostInstance.WithRoom]. It does not wait for a limit that is being set.
 func (h *HostInstance) Limits() (HostLimits, error) {
-	h.memory.mu.Lock()
-	defer h.memory.mu.Unlock()
-	memory, err := h.files.memoryLimit()
+	memory, err := h.memory.read(h.files)
 	if err != nil {
 		return HostLimits{}, h.errorf("read its limits", err)
-	}
-	if memory > 0 {
-		memory -= h.memory.room
 	}
 	cpus, err := h.files.cpus()
 	return HostLimits{MemoryBytes: memory, CPUs: cpus}, h.errorf("read its limits", err)
@@ -136,78 +217,85 @@ func (h *HostInstance) Usage() (HostUsage, error) {
 	if err != nil {
 		return HostUsage{}, h.errorf("usage", err)
 	}
-	out := HostUsage{CPUSeconds: u.CPUSeconds, ThrottledSeconds: u.ThrottledSeconds, MemoryBytes: u.MemoryBytes}
-	if out.SharedMemoryBytes, err = h.files.sharedMemory(); err != nil {
-		return HostUsage{}, h.errorf("usage", err)
-	}
-	out.OOMKills, err = h.files.oomKills()
+	out := HostUsage{CPUSeconds: u.CPUSeconds, MemoryBytes: u.MemoryBytes}
+	out.SharedMemoryBytes, err = h.files.sharedMemory()
 	return out, h.errorf("usage", err)
 }
 
 // SetMemory limits the memory of the host's nodes together, in bytes, and reads
 // the limit back; 0 goes back to what the compose file says. A limit below what
 // is in use makes the kernel take back what it can; for the rest, version 2
-// kills and version 1 refuses the limit.
-func (h *HostInstance) SetMemory(bytes int64) error {
+// kills and version 1 refuses the limit. The kernel may need longer than ctx
+// gives: after that error the limit can still change.
+func (h *HostInstance) SetMemory(ctx context.Context, bytes int64) error {
 	if bytes < 0 {
 		return h.errorf("limit memory", fmt.Errorf("%d bytes is negative", bytes))
 	}
 	if bytes == 0 {
 		bytes = h.host.Memory
 	}
-	h.memory.mu.Lock()
-	defer h.memory.mu.Unlock()
-	if err := h.limitMemory(bytes, h.memory.room); err != nil {
-		return err
+	before := h.memory.set(bytes)
+	err := h.writeMemory(ctx)
+	if err != nil {
+		h.memory.unset(bytes, before)
 	}
-	h.memory.set = bytes
-	return nil
+	return err
 }
+
+// roomWithin bounds the wait for room, which the kernel gives at once where
+// nothing holds it up, and the wait for its end: what needs the room needs time
+// too.
+const roomWithin = time.Second
 
 // WithRoom gives the host so many bytes of memory more while do runs. On a host
 // that has used up its memory every process stands still in the kernel, also one
-// that would give memory back if it could run.
-func (h *HostInstance) WithRoom(bytes int64, do func() error) error {
-	err := h.giveRoom(bytes)
-	if err == nil {
-		err = do()
-	}
-	// Also where no room was given: it counts all the same.
-	return errors.Join(err, h.giveRoom(-bytes))
+// that would give memory back if it could run. Where the kernel gives no room, do
+// runs all the same, since it may need none. The room is taken back also when ctx
+// has ended.
+func (h *HostInstance) WithRoom(ctx context.Context, bytes int64, do func() error) error {
+	giving, cancel := context.WithTimeout(ctx, roomWithin)
+	defer cancel()
+	h.memory.addRoom(bytes)
+	gave := h.writeMemory(giving)
+	did := do()
+	h.memory.addRoom(-bytes)
+	taking, cancel := context.WithTimeout(context.WithoutCancel(ctx), roomWithin)
+	defer cancel()
+	return errors.Join(gave, did, h.writeMemory(taking))
 }
 
-func (h *HostInstance) giveRoom(bytes int64) error {
-	h.memory.mu.Lock()
-	defer h.memory.mu.Unlock()
-	// Also where the kernel refuses: the next limit that is set shall be right.
-	h.memory.room += bytes
-	return h.limitMemory(h.memory.set, h.memory.room)
+// writeMemory gives the kernel the limit that is wanted, for as long as ctx waits.
+func (h *HostInstance) writeMemory(ctx context.Context) error {
+	select {
+	case h.memory.turn <- struct{}{}:
+	case <-ctx.Done():
+		return h.errorf("limit memory", fmt.Errorf("the kernel is still busy with another limit of this host: %w", context.Cause(ctx)))
+	}
+	bytes := h.memory.begin().bytes()
+	doing := fmt.Sprintf("limit memory to %d bytes", bytes)
+	done := make(chan error, 1)
+	go func() {
+		err := h.limitMemory(bytes)
+		h.memory.end(err == nil)
+		<-h.memory.turn
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return h.errorf(doing, err)
+	case <-ctx.Done():
+		return h.errorf(doing, fmt.Errorf("the kernel has not done it yet, and may do it later: %w", context.Cause(ctx)))
+	}
 }
 
-func (h *HostInstance) limitMemory(bytes, room int64) error {
-	if bytes > 0 {
-		bytes += room
-	}
+func (h *HostInstance) limitMemory(bytes int64) error {
 	err := apply(h.files.memorySettings(bytes))
 	if errors.Is(err, syscall.EBUSY) {
 		if usage, again := h.files.usage(); again == nil {
 			err = fmt.Errorf("%w: %d bytes are in use, more than the kernel can take back", err, usage.MemoryBytes)
 		}
 	}
-	return h.errorf(fmt.Sprintf("limit memory to %d bytes", bytes), err)
-}
-
-// SetCPUs limits the CPU time of the host's nodes together, in cores, and reads
-// the limit back; 0 goes back to what the compose file says. On cgroup version 1
-// no node may have a limit of its own above the host's.
-func (h *HostInstance) SetCPUs(cores float64) error {
-	if cores < 0 {
-		return h.errorf("limit cpus", fmt.Errorf("%g is negative", cores))
-	}
-	if cores == 0 {
-		cores = h.host.CPUs
-	}
-	return h.errorf(fmt.Sprintf("limit cpus to %g", cores), apply(h.files.cpuSettings(cores)))
+	return err
 }
 
 // errorf names the host and what was being done; nil stays nil.
@@ -225,33 +313,6 @@ func (f *cgroupFiles) sharedMemory() (uint64, error) {
 		name = "shmem"
 	}
 	return readCounter(filepath.Join(f.memory, "memory.stat"), name)
-}
-
-// oomKills are the kernel's OOM kills in the group and, as far as it is still
-// there, below it.
-func (f *cgroupFiles) oomKills() (uint64, error) {
-	if f.unified {
-		return readCounter(filepath.Join(f.memory, "memory.events"), "oom_kill")
-	}
-	below, err := filepath.Glob(filepath.Join(f.memory, "*", "memory.oom_control"))
-	if err != nil {
-		return 0, err
-	}
-	sum, err := readCounter(filepath.Join(f.memory, "memory.oom_control"), "oom_kill")
-	if err != nil {
-		return 0, err
-	}
-	for _, path := range below {
-		n, err := readCounter(path, "oom_kill")
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
-			continue // a container that has ended since
-		}
-		if err != nil {
-			return 0, err
-		}
-		sum += n
-	}
-	return sum, nil
 }
 
 // readCounter reads one counter of a file of lines "name number".

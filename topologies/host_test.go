@@ -1,6 +1,7 @@
 package topologies_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -34,37 +35,32 @@ func hierarchy(t *testing.T, files map[string]string) (root string) {
 
 const host = "run@host-1"
 
-// version1 and version2 are a host with two nodes: one that is dead, whose
-// cgroup is gone, and one that runs.
+// version1 and version2 are a host.
 func version1() map[string]string {
 	return map[string]string{
-		"cpu/" + host + "/cpu.stat":                      "nr_periods 10\nnr_throttled 2\nthrottled_time 1500000000\n",
-		"cpu/" + host + "/cpu.shares":                    "1024\n",
-		"cpu/" + host + "/cpu.cfs_quota_us":              "10000\n",
-		"cpu/" + host + "/cpu.cfs_period_us":             "20000\n",
-		"cpuacct/" + host + "/cpuacct.usage":             "2500000000\n",
-		"memory/" + host + "/memory.usage_in_bytes":      "104857600\n",
-		"memory/" + host + "/memory.limit_in_bytes":      "167772160\n",
-		"memory/" + host + "/memory.swappiness":          "60\n",
-		"memory/" + host + "/memory.stat":                "cache 0\nshmem 4096\ntotal_cache 8192\ntotal_shmem 73400320\n",
-		"memory/" + host + "/memory.oom_control":         "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n",
-		"memory/" + host + "/0a1b2c3/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n",
+		"cpu/" + host + "/cpu.stat":                 "nr_periods 10\nnr_throttled 2\nthrottled_time 1500000000\n",
+		"cpu/" + host + "/cpu.shares":               "1024\n",
+		"cpu/" + host + "/cpu.cfs_quota_us":         "10000\n",
+		"cpu/" + host + "/cpu.cfs_period_us":        "20000\n",
+		"cpuacct/" + host + "/cpuacct.usage":        "2500000000\n",
+		"memory/" + host + "/memory.usage_in_bytes": "104857600\n",
+		"memory/" + host + "/memory.limit_in_bytes": "167772160\n",
+		"memory/" + host + "/memory.swappiness":     "60\n",
+		"memory/" + host + "/memory.stat":           "cache 0\nshmem 4096\ntotal_cache 8192\ntotal_shmem 73400320\n",
 	}
 }
 
 func version2() map[string]string {
 	return map[string]string{
-		"cgroup.subtree_control":    "",
-		host + "/cpu.stat":          "usage_usec 2500000\nuser_usec 1\nthrottled_usec 1500000\n",
-		host + "/cpu.weight":        "100\n",
-		host + "/cpu.max":           "10000 20000\n",
-		host + "/memory.current":    "104857600\n",
-		host + "/memory.max":        "167772160\n",
-		host + "/memory.high":       "max\n",
-		host + "/memory.stat":       "anon 4096\nfile 8192\nshmem 73400320\nshmem_thp 0\n",
-		host + "/memory.events":     "low 0\nhigh 0\nmax 12\noom 4\noom_kill 3\noom_group_kill 0\n",
-		host + "/0a1b/memory.stat":  "shmem 1\n",
-		host + "/0a1b/memory.event": "oom_kill 1\n",
+		"cgroup.subtree_control":   "",
+		host + "/cpu.stat":         "usage_usec 2500000\nuser_usec 1\nthrottled_usec 1500000\n",
+		host + "/cpu.weight":       "100\n",
+		host + "/cpu.max":          "10000 20000\n",
+		host + "/memory.current":   "104857600\n",
+		host + "/memory.max":       "167772160\n",
+		host + "/memory.high":      "max\n",
+		host + "/memory.stat":      "anon 4096\nfile 8192\nshmem 73400320\nshmem_thp 0\n",
+		host + "/0a1b/memory.stat": "shmem 1\n",
 	}
 }
 
@@ -93,51 +89,62 @@ func TestHostFiles(t *testing.T) {
 					t.Errorf("limits %+v, %v, want %+v", got, err, want)
 				}
 			}
-			want := topologies.HostUsage{CPUSeconds: 2.5, ThrottledSeconds: 1.5, MemoryBytes: 100 << 20, SharedMemoryBytes: 70 << 20, OOMKills: 3}
+			ctx := t.Context()
+			want := topologies.HostUsage{CPUSeconds: 2.5, MemoryBytes: 100 << 20, SharedMemoryBytes: 70 << 20}
 			if got, err := h.Usage(); err != nil || got != want {
 				t.Errorf("usage %+v, %v, want %+v", got, err, want)
 			}
 			limits(topologies.HostLimits{MemoryBytes: 160 << 20, CPUs: 0.5})
-			if err := errors.Join(h.SetMemory(80<<20), h.SetCPUs(0.2)); err != nil {
+			if err := h.SetMemory(ctx, 80<<20); err != nil {
 				t.Fatal(err)
 			}
-			limits(topologies.HostLimits{MemoryBytes: 80 << 20, CPUs: 0.2})
-			if err := errors.Join(h.SetMemory(0), h.SetCPUs(0)); err != nil {
+			limits(topologies.HostLimits{MemoryBytes: 80 << 20, CPUs: 0.5})
+			if err := h.SetMemory(ctx, 0); err != nil {
 				t.Fatal(err)
 			}
 			limits(topologies.HostLimits{MemoryBytes: 160 << 20, CPUs: 0.5})
 			stalled := errors.New("stalled")
-			err := h.WithRoom(32<<20, func() error {
+			err := h.WithRoom(ctx, 32<<20, func() error {
 				for name, want := range test.room {
 					if got, err := os.ReadFile(filepath.Join(root, name)); err != nil || strings.TrimSpace(string(got)) != want {
 						t.Errorf("with room: %s is %q, %v, want %s", name, got, err, want)
 					}
 				}
 				limits(topologies.HostLimits{MemoryBytes: 160 << 20, CPUs: 0.5})
-				return errors.Join(h.SetMemory(80<<20), stalled)
+				return errors.Join(h.SetMemory(ctx, 80<<20), stalled)
 			})
 			if !errors.Is(err, stalled) {
 				t.Errorf("with room: %v, want %v", err, stalled)
 			}
 			limits(topologies.HostLimits{MemoryBytes: 80 << 20, CPUs: 0.5}) // as it was set meanwhile
-			// Room that the kernel refuses is not added to the limits that come after.
+			// What needs room runs without it where the kernel refuses, and such room is
+			// not added to the limits that come after.
 			for name := range test.room {
 				refusing := filepath.Join(root, name)
 				if err := errors.Join(os.Rename(refusing, refusing+".away"), os.Mkdir(refusing, 0o755)); err != nil {
 					t.Fatal(err)
 				}
-				if err := h.WithRoom(32<<20, func() error { t.Error("ran without the room"); return nil }); err == nil {
-					t.Error("room was given where nothing could be written")
+				ran := false
+				if err := h.WithRoom(ctx, 32<<20, func() error { ran = true; return stalled }); !errors.Is(err, syscall.EISDIR) || !errors.Is(err, stalled) || !ran {
+					t.Errorf("without room: %v, ran: %t, want the kernel's refusal and the error of what ran", err, ran)
+				}
+				// A limit that it refuses is not brought back by room that comes after.
+				if err := h.SetMemory(ctx, 100<<20); err == nil {
+					t.Error("took a limit where nothing could be written")
 				}
 				if err := errors.Join(os.Remove(refusing), os.Rename(refusing+".away", refusing)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := h.SetMemory(80 << 20); err != nil {
+			if err := h.WithRoom(ctx, 32<<20, func() error { return nil }); err != nil {
 				t.Fatal(err)
 			}
 			limits(topologies.HostLimits{MemoryBytes: 80 << 20, CPUs: 0.5})
-			if h.SetMemory(-1) == nil || h.SetCPUs(-1) == nil {
+			if err := h.SetMemory(ctx, 64<<20); err != nil {
+				t.Fatal(err)
+			}
+			limits(topologies.HostLimits{MemoryBytes: 64 << 20, CPUs: 0.5})
+			if h.SetMemory(ctx, -1) == nil {
 				t.Error("took a limit below zero")
 			}
 			for name, content := range test.none {
@@ -148,7 +155,7 @@ func TestHostFiles(t *testing.T) {
 			limits(topologies.HostLimits{})
 			// A host that has none in its file goes back to none.
 			h = topologies.NewHostInstance(root, host, topologies.Host{Name: "host-1"}, test.unified)
-			if err := errors.Join(h.SetMemory(80<<20), h.SetCPUs(0.2), h.SetMemory(0), h.SetCPUs(0)); err != nil {
+			if err := errors.Join(h.SetMemory(ctx, 80<<20), h.SetMemory(ctx, 0)); err != nil {
 				t.Fatal(err)
 			}
 			limits(topologies.HostLimits{})
@@ -167,7 +174,6 @@ func TestHostFilesThatLackSomething(t *testing.T) {
 	}{
 		{"no shared memory in version 1", false, version1(), "memory/" + host + "/memory.stat", "shmem 4096\n", "does not count total_shmem"},
 		{"no shared memory in version 2", true, version2(), host + "/memory.stat", "anon 1\n", "does not count shmem"},
-		{"no kills in version 2", true, version2(), host + "/memory.events", "oom 1\n", "does not count oom_kill"},
 		{"a number that is none", false, version1(), "memory/" + host + "/memory.usage_in_bytes", "many\n", "memory.usage_in_bytes"},
 		{"no such host", true, version2(), host + "/cpu.stat", "", "no such file"},
 	} {
@@ -186,6 +192,94 @@ func TestHostFilesThatLackSomething(t *testing.T) {
 				t.Errorf("usage %+v, error %v, want one about host-1 and %q", got, err, test.want)
 			}
 		})
+	}
+}
+
+// A kernel that takes its time over a limit is played by a pipe: to open it waits
+// for somebody at the other end.
+func TestAKernelThatTakesItsTime(t *testing.T) {
+	root := hierarchy(t, version2())
+	file := filepath.Join(root, host, "memory.max")
+	if err := errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	h := topologies.NewHostInstance(root, host, topologies.Host{Name: "host-1", Memory: 160 << 20, CPUs: 0.5}, true)
+	// What waits for the kernel without a bound would be here for ever.
+	within := func(what string, do func()) {
+		t.Helper()
+		done := make(chan struct{})
+		go func() { defer close(done); do() }()
+		select {
+		case <-done:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s: not within 10 s", what)
+		}
+	}
+	brief := func() context.Context {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	within("a limit that the kernel is at", func() {
+		if err := h.SetMemory(brief(), 80<<20); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(fmt.Sprint(err), "host host-1: limit memory to 83886080 bytes") {
+			t.Errorf("a limit: %v, want its deadline, the host and the limit", err)
+		}
+	})
+	within("another one", func() {
+		if err := h.SetMemory(brief(), 90<<20); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("another limit: %v, want its deadline", err)
+		}
+	})
+	within("room", func() {
+		ran := false
+		if err := h.WithRoom(brief(), 32<<20, func() error { ran = true; return nil }); !errors.Is(err, context.DeadlineExceeded) || !ran {
+			t.Errorf("room: %v, ran: %t, want its deadline, and what needed it to have run", err, ran)
+		}
+	})
+	// Who reads is at the other end of the pipe, and is the first to be there.
+	within("a look at the limits", func() {
+		if got, err := h.Limits(); err != nil || got.MemoryBytes != 80<<20 {
+			t.Errorf("limits %+v, %v, want the 80 MiB that the kernel is at", got, err)
+		}
+	})
+	// The kernel is done once what it was given has been read back.
+	within("the end", func() {
+		if err := os.WriteFile(file, []byte("83886080"), 0); err != nil {
+			t.Error(err)
+		}
+		if err := errors.Join(os.Remove(file), os.WriteFile(file, []byte("83886080\n"), 0o600)); err != nil {
+			t.Error(err)
+		}
+		if err := h.SetMemory(t.Context(), 100<<20); err != nil {
+			t.Errorf("a limit afterwards: %v", err)
+		}
+	})
+	if got, err := h.Limits(); err != nil || got.MemoryBytes != 100<<20 {
+		t.Errorf("limits afterwards %+v, %v, want the 100 MiB alone", got, err)
+	}
+}
+
+// A parent that would not count what is below it holds no host.
+func TestLimitsBelow(t *testing.T) {
+	const file = "memory/memory.use_hierarchy"
+	for _, test := range []struct {
+		name    string
+		unified bool
+		files   map[string]string
+		want    string // part of the error; "" for none
+	}{
+		{"version 1 with a kernel that counts below", false, map[string]string{file: "1\n"}, ""},
+		{"version 1 with a kernel that can do nothing else", false, nil, ""},
+		{"version 1 where it is switched off", false, map[string]string{file: "0\n"}, file + " is 0"},
+		{"version 2", true, nil, ""},
+	} {
+		err := topologies.LimitsBelow(hierarchy(t, test.files), test.unified)
+		switch {
+		case test.want == "" && err != nil:
+			t.Errorf("%s: %v", test.name, err)
+		case test.want != "" && (!errors.Is(err, topologies.ErrNoHosts) || !strings.Contains(fmt.Sprint(err), test.want)):
+			t.Errorf("%s: %v, want ErrNoHosts and %q", test.name, err, test.want)
+		}
 	}
 }
 
@@ -300,20 +394,12 @@ func TestHostOfTheKernel(t *testing.T) {
 	if got, err := h.Limits(); err != nil || got.MemoryBytes != 96<<20 || math.Abs(got.CPUs-0.8) > 0.001 {
 		t.Errorf("limits %+v, %v", got, err)
 	}
-	for _, set := range []struct {
-		memory int64
-		cpus   float64
-		want   topologies.HostLimits
-	}{
-		{64 << 20, 0.3, topologies.HostLimits{MemoryBytes: 64 << 20, CPUs: 0.3}},
-		{200 << 20, 1.5, topologies.HostLimits{MemoryBytes: 200 << 20, CPUs: 1.5}},
-		{0, 0, topologies.HostLimits{MemoryBytes: 96 << 20, CPUs: 0.8}},
-	} {
-		if err := errors.Join(h.SetMemory(set.memory), h.SetCPUs(set.cpus)); err != nil {
+	for _, set := range []struct{ memory, want int64 }{{64 << 20, 64 << 20}, {200 << 20, 200 << 20}, {0, 96 << 20}} {
+		if err := h.SetMemory(t.Context(), set.memory); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := h.Limits(); err != nil || got.MemoryBytes != set.want.MemoryBytes || math.Abs(got.CPUs-set.want.CPUs) > 0.001 {
-			t.Errorf("limits %+v, %v, want %+v", got, err, set.want)
+		if got, err := h.Limits(); err != nil || got.MemoryBytes != set.want {
+			t.Errorf("limits %+v, %v, want %d bytes", got, err, set.want)
 		}
 	}
 	before, err := h.Usage()
@@ -370,7 +456,7 @@ func TestAFullHostStandsStill(t *testing.T) {
 	if state, err := store.State(t.Context()); err != nil || !state.Running {
 		t.Errorf("state of the node that is held back: %+v, %v", state, err)
 	}
-	if err := h.WithRoom(64<<20, func() error { return errors.Join(<-grown, store.Kill(t.Context())) }); err != nil {
+	if err := h.WithRoom(t.Context(), 64<<20, func() error { return errors.Join(<-grown, store.Kill(t.Context())) }); err != nil {
 		t.Error(err)
 	}
 	if got, err := h.Limits(); err != nil || got.MemoryBytes != 96<<20 {

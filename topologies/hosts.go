@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -56,6 +57,29 @@ func CheckHosts(ctx context.Context) error {
 	if err := unix.Access(folder, unix.W_OK); err != nil {
 		return noHost(&fs.PathError{Op: "write to", Path: folder, Err: err})
 	}
+	return limitsBelow(cgroupRoot, engine.unified())
+}
+
+// limitsBelow holds that a parent's memory limit counts what is below it. On
+// version 1 that could be switched off up to kernel 5.10: a host's limit would
+// then bind nobody, without a word. Later kernels say 1 for good or, like version
+// 2, have no such switch.
+func limitsBelow(root string, unified bool) error {
+	if unified {
+		return nil
+	}
+	path := filepath.Join(hostFiles(root, "", unified).memory, "memory.use_hierarchy")
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return noHost(err)
+	}
+	if got := strings.TrimSpace(string(content)); got != "1" {
+		return fmt.Errorf("%w: %s is %s, so that a host's memory limit would not count its nodes; write 1 to it while no other cgroup is there, as at boot",
+			ErrNoHosts, path, got)
+	}
 	return nil
 }
 
@@ -90,6 +114,7 @@ func (s *System) createHosts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.engine = engine
 	if err := holdsHosts(engine); err != nil {
 		if len(s.topology.Hosts) == 0 {
 			return nil
@@ -97,11 +122,16 @@ func (s *System) createHosts(ctx context.Context) error {
 		return fmt.Errorf("host %s: %w", s.topology.Hosts[0].Name, err)
 	}
 	s.unified = engine.unified()
+	if len(s.topology.Hosts) > 0 {
+		if err := limitsBelow(cgroupRoot, s.unified); err != nil {
+			return fmt.Errorf("host %s: %w", s.topology.Hosts[0].Name, err)
+		}
+	}
 	if err := createHost(cgroupRoot, hostCgroup(s.options.Run, ""), Host{}, s.unified); err == nil {
 		s.cgroupParent = hostCgroup(s.options.Run, "")
 	}
 	for _, host := range s.topology.Hosts {
-		s.hostMemory[host.Name] = &hostMemory{set: host.Memory}
+		s.hostMemory[host.Name] = newHostMemory(host.Memory)
 		if err := createHost(cgroupRoot, hostCgroup(s.options.Run, host.Name), host, s.unified); err != nil {
 			return fmt.Errorf("host %s: %w", host.Name, noHost(err))
 		}

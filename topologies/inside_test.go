@@ -147,3 +147,26 @@ func TestCgroupCounters(t *testing.T) {
 		t.Error("no files and no error")
 	}
 }
+
+func TestCgroupOOMKills(t *testing.T) {
+	for _, test := range []struct {
+		name          string
+		unified       bool
+		file, content string
+		want          uint64
+		counted       bool
+	}{
+		{"version 1", false, "memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n", 3, true},
+		{"version 2", true, "memory.events", "low 0\nhigh 0\nmax 12\noom 4\noom_kill 2\noom_group_kill 0\n", 2, true},
+		{"a kernel that does not count them", false, "memory.oom_control", "oom_kill_disable 0\nunder_oom 0\n", 0, false},
+		{"no such file", true, "memory.stat", "anon 1\n", 0, false},
+	} {
+		folder := t.TempDir()
+		if err := os.WriteFile(filepath.Join(folder, test.file), []byte(test.content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := topologies.CgroupOOMKills(test.unified, folder); got != test.want || (err == nil) != test.counted {
+			t.Errorf("%s: %d, %v; want %d, counted: %t", test.name, got, err, test.want, test.counted)
+		}
+	}
+}

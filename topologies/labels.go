@@ -20,9 +20,10 @@ const (
 	labelTraffic     = "relapse.traffic"
 	labelProbe       = "relapse.probe"
 	labelAgent       = "relapse.agent"
+	labelFront       = "relapse.front"
 )
 
-var labelNames = []string{labelMetrics, labelMetricsPort, labelMetricsPath, labelMetricsGaps, labelTraffic, labelProbe, labelAgent}
+var labelNames = []string{labelMetrics, labelMetricsPort, labelMetricsPath, labelMetricsGaps, labelTraffic, labelProbe, labelAgent, labelFront}
 
 // metricsKinds are the ways a node can be measured, each with the port and path
 // that its program documents as usual. A kind without a path does not speak HTTP.
@@ -75,8 +76,17 @@ func (b *builder) applyLabels(n *Node, labels types.Labels, at func(...string) [
 			return bad(labelAgent, fmt.Sprintf("%q is not a port", text), "the port at which the agent takes orders, 9092 unless told otherwise")
 		case n.Host == "":
 			return bad(labelAgent, "the node is on no host that it could be the agent of", "place it on one with cgroup_parent:")
+		case n.Restart != "":
+			// What it held ends with it, and one that runs reads as one that holds it.
+			return b.docs.fail(at("restart"), "the agent of a host is not started again: its next life would hold nothing of what a fault told it",
+				"leave restart: out, so that an agent that died stays dead and shows")
 		}
 		n.Agent = port
+	}
+	if text, ok := labels[labelFront]; ok {
+		if n.Front, ok = parsePort(text); !ok {
+			return bad(labelFront, fmt.Sprintf("%q is not a port", text), "the port at which the front takes orders, 9091 unless told otherwise")
+		}
 	}
 	return n.readProbe(labels, bad)
 }

@@ -14,8 +14,8 @@ import (
 var library embed.FS
 
 // Library is the files of the topologies that come with the binary, one folder
-// each.
-func Library() fs.FS { return library }
+// each. Errors name them by their place in the source tree.
+func Library() fs.FS { return NamedFS{library, "topologies"} }
 
 // Names lists the library's topologies, sorted.
 func Names() []string {
@@ -49,5 +49,5 @@ func Find(name string, beside fs.FS) (fsys fs.FS, dir string, err error) {
 	if _, err := fs.Stat(library, path.Join(name, ComposeFile)); err != nil {
 		return nil, "", fmt.Errorf("topology %q: neither a folder beside the incident nor in the library: %s: %w", name, suggest(name, Names()), fs.ErrNotExist)
 	}
-	return library, name, nil
+	return Library(), name, nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/fstest"
 
@@ -80,5 +82,63 @@ func TestFind(t *testing.T) {
 				t.Errorf("found in its own folder: %v, want %v", isOwn, test.own)
 			}
 		})
+	}
+}
+
+// TestLibraryNamesItsFiles holds that an error in a file of the library leads to
+// that file in the source tree.
+func TestLibraryNamesItsFiles(t *testing.T) {
+	name := topologies.Names()[0]
+	_, err := topologies.Load(context.Background(), topologies.Library(), name, "no-such-overlay")
+	var unknown *topologies.UnknownOverlayError
+	if !errors.As(err, &unknown) || unknown.Dir != "topologies/"+name {
+		t.Errorf("have %v, want an UnknownOverlayError of topologies/%s", err, name)
+	}
+	// This test runs in topologies, one below the root.
+	if _, err := os.Stat(filepath.Join("..", topologies.DisplayPath(topologies.Library(), name+"/"+topologies.ComposeFile))); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLoadNamesFilesToOpen holds that every kind of mistake in a topology names
+// its file below the root of its file system, and once.
+func TestLoadNamesFilesToOpen(t *testing.T) {
+	good := map[string]string{
+		"shop/compose.yaml":            "services: {web: {image: nginx, expose: [80], configs: [site]}}\nconfigs: {site: {file: conf/site.conf}}\n",
+		"shop/conf/site.conf":          "server {}\n",
+		"shop/overlays/more.yaml":      "services: {web: {cpus: 1}}\n",
+		"shop/overlays/unfitting.yaml": "services: {wbe: {cpus: 1}}\n",
+	}
+	for _, test := range []struct{ name, file, content, overlay string }{
+		{"not yaml", "shop/compose.yaml", "services: {\n", ""},
+		{"no text", "shop/compose.yaml", "services: \x00\n", ""},
+		{"empty", "shop/compose.yaml", "", ""},
+		{"a field that is not supported", "shop/compose.yaml", "services: {web: {image: nginx, ports: [80]}}\n", ""},
+		{"a value that Compose refuses", "shop/compose.yaml", "services: {web: {image: nginx, expose: [80], depends_on: {db: {condition: sometimes}}}}\n", ""},
+		{"a service without an image", "shop/compose.yaml", "services: {web: {expose: [80]}}\n", ""},
+		{"a config that goes past its links", "shop/conf/site.conf", "http {\n  resolver 10.0.0.1;\n  server { location / { proxy_pass http://$app; } }\n}\n", ""},
+		{"an overlay", "shop/overlays/more.yaml", "services: {web: {ports: [80]}}\n", "more"},
+		{"an overlay that does not fit", "shop/overlays/unfitting.yaml", good["shop/overlays/unfitting.yaml"], "unfitting"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			fsys := fstest.MapFS{}
+			for file, content := range good {
+				fsys[file] = &fstest.MapFile{Data: []byte(content)}
+			}
+			fsys[test.file] = &fstest.MapFile{Data: []byte(test.content)}
+			var overlays []string
+			if test.overlay != "" {
+				overlays = append(overlays, test.overlay)
+			}
+			_, err := topologies.Load(context.Background(), topologies.NamedFS{FS: fsys, Root: "mine"}, "shop", overlays...)
+			var placed *topologies.FileError
+			if !errors.As(err, &placed) || placed.File != "mine/"+test.file {
+				t.Errorf("have %v, want a FileError in mine/%s", err, test.file)
+			}
+		})
+	}
+	named := topologies.NamedFS{FS: fstest.MapFS{"shop/compose.yaml": {Data: []byte(good["shop/compose.yaml"])}, "shop/conf/site.conf": {Data: []byte("server {}\n")}}, Root: "mine"}
+	if _, err := topologies.Load(context.Background(), named, "shop"); err != nil {
+		t.Errorf("without a mistake: %v", err)
 	}
 }

@@ -3,6 +3,7 @@ package topologies
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -30,6 +31,20 @@ func NewFileError(file string, src []byte, line, column int, problem, hint strin
 		e.Excerpt = strings.TrimSuffix(lines[line-1], "\r")
 	}
 	return e
+}
+
+// displayed has an error name its file for people. Until an error leaves the
+// package, files are known by the path in fsys that they are read by.
+func displayed(fsys fs.FS, err error) error {
+	var file *FileError
+	var overlay *UnknownOverlayError
+	switch {
+	case errors.As(err, &file):
+		file.File = DisplayPath(fsys, file.File)
+	case errors.As(err, &overlay):
+		overlay.Dir = DisplayPath(fsys, overlay.Dir)
+	}
+	return err
 }
 
 // NodeError gives the error for a node of the parsed file.

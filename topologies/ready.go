@@ -59,6 +59,9 @@ func (i *Instance) awaitReady(ctx context.Context) error {
 	if i.node.Agent != 0 {
 		ports = append(ports, i.node.Agent)
 	}
+	if i.node.Front != 0 {
+		ports = append(ports, i.node.Front)
+	}
 	type condition struct {
 		name  string
 		holds func(context.Context) error

@@ -57,6 +57,7 @@ type System struct {
 	networkID string
 	// cgroupParent holds the nodes that are on no host; "" is the engine's own.
 	cgroupParent string
+	engine       Engine
 	unified      bool // hosts are of cgroup version 2
 	hostMemory   map[string]*hostMemory
 	docker       *client.Client
@@ -171,6 +172,9 @@ func (s *System) Topology() *Topology { return s.topology }
 // Addressed says where everything is.
 func (s *System) Addressed() *Addressed { return s.addressed }
 
+// Engine is what runs it, with its machine.
+func (s *System) Engine() Engine { return s.engine }
+
 // Images says what every image was, for the record.
 func (s *System) Images() []ImageUse { return s.images }
 
@@ -226,6 +230,18 @@ func (s *System) Players(node string) (*Players, error) {
 		return nil, fmt.Errorf("node %s: it generates no load: no label relapse.traffic", node)
 	}
 	return newPlayers(node, net.JoinHostPort(i.address.String(), strconv.Itoa(playersControl))), nil
+}
+
+// Front gives the control of a node that is a front.
+func (s *System) Front(node string) (*Front, error) {
+	i, err := s.Instance(node)
+	if err != nil {
+		return nil, err
+	}
+	if i.node.Front == 0 {
+		return nil, fmt.Errorf("node %s: it is no front: no label relapse.front", node)
+	}
+	return newFront(node, i.endpoint(i.node.Front)), nil
 }
 
 // Stop removes every container, the network and the hosts, and ends the

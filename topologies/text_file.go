@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 	"unicode/utf8"
 )
 
@@ -15,6 +16,25 @@ const (
 	maxText    = 256 << 10 // bytes
 	maxNesting = 500       // brackets that are open at one place
 )
+
+// NamedFS is a file system whose place is known, so that errors can name files
+// as people would open them.
+type NamedFS struct {
+	fs.FS
+	Root string // its folder, as it can be opened from where people are
+}
+
+// Stat looks at a file without opening it: a pipe would be waited for.
+func (n NamedFS) Stat(name string) (fs.FileInfo, error) { return fs.Stat(n.FS, name) }
+
+// DisplayPath names a file of fsys for people: below the root of a [NamedFS], and
+// as it is in any other file system.
+func DisplayPath(fsys fs.FS, file string) string {
+	if n, ok := fsys.(NamedFS); ok {
+		return filepath.Join(n.Root, filepath.FromSlash(file))
+	}
+	return file
+}
 
 // ReadText reads a file that a person writes: an incident, a compose file, an
 // overlay, alert rules. What is no file, too large or no text is refused with a

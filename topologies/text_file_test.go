@@ -76,3 +76,24 @@ func TestReadText(t *testing.T) {
 		}
 	}
 }
+
+func TestDisplayPath(t *testing.T) {
+	plain := os.DirFS(t.TempDir())
+	for _, c := range []struct {
+		name string
+		fsys fs.FS
+		file string
+		want string
+	}{
+		{"a place that nobody knows", plain, "shop/compose.yaml", "shop/compose.yaml"},
+		{"a folder", topologies.NamedFS{FS: plain, Root: "mine"}, "shop/compose.yaml", "mine/shop/compose.yaml"},
+		{"a folder as it was typed", topologies.NamedFS{FS: plain, Root: "./mine/"}, "compose.yaml", "mine/compose.yaml"},
+		{"an absolute folder", topologies.NamedFS{FS: plain, Root: "/srv/mine"}, "compose.yaml", "/srv/mine/compose.yaml"},
+		{"the folder itself", topologies.NamedFS{FS: plain, Root: "mine"}, ".", "mine"},
+		{"the library", topologies.Library(), "shop/compose.yaml", "topologies/shop/compose.yaml"},
+	} {
+		if have := topologies.DisplayPath(c.fsys, c.file); have != c.want {
+			t.Errorf("%s: have %s, want %s", c.name, have, c.want)
+		}
+	}
+}

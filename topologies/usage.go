@@ -239,6 +239,15 @@ func (f *cgroupFiles) cpus() (float64, error) {
 	return q / p, nil
 }
 
+// oomKills are the kernel's OOM kills of a container's processes.
+func (f *cgroupFiles) oomKills() (uint64, error) {
+	file := "memory.oom_control"
+	if f.unified {
+		file = "memory.events"
+	}
+	return readCounter(filepath.Join(f.memory, file), "oom_kill")
+}
+
 func readNumber(path string) (uint64, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Command program is what the tests of package faults run inside and beside
-// containers: the relay, the watchdog and three of the services, without the rest
+// containers: the relay, the watchdog and some of the services, without the rest
 // of the tool.
 package main
 
@@ -16,6 +16,7 @@ import (
 	"relapse/topologies/relay"
 	"relapse/topologies/services"
 	_ "relapse/topologies/services/echo"
+	_ "relapse/topologies/services/front"
 	_ "relapse/topologies/services/host"
 	_ "relapse/topologies/services/players"
 )

@@ -13,6 +13,12 @@
 // left, unless what is abandoned is dropped; that is modelled too, after what is
 // known of servers that collapse under retries.
 //
+// As a worker burns no CPU, a CPU limit slows down what it is given and not what it
+// does, as long as no gap in the CPU time is longer than 50 ms: what timers are late
+// by is made up for up to that. A node that is paused or held back for longer does
+// no work meanwhile and catches up on no more than that, but its callers' time goes
+// on.
+//
 // A request that names no queue can never succeed. Finding that out can be made
 // to take as much as creating a game.
 package games

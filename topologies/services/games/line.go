@@ -16,6 +16,10 @@ import (
 // its caller is still there. A worker then spends its time on it for nothing.
 // Where what is abandoned is dropped, a worker looks before it begins; what it
 // has begun it finishes.
+//
+// A job counts from when the one before should have ended, and not from when it was
+// seen to: the capacity is as stated, however late timers are. It counts from
+// [catchUp] ago at most: a process that stood still for longer has not worked.
 type line struct {
 	most int // that may wait; below zero for no bound
 	drop bool
@@ -24,6 +28,11 @@ type line struct {
 	idle    int // workers
 	waiting []*job
 }
+
+// catchUp is how late a timer may be for its worker to make up for it: more than a
+// busy machine or the CPU limit of a host (20 ms) holds a process back, and less than
+// the pauses that faults make.
+const catchUp = 50 * time.Millisecond
 
 // job is the work of one request.
 type job struct {
@@ -61,15 +70,19 @@ func (l *line) work(j *job) {
 			j.ended(false, true)
 			continue
 		}
-		// From when the last one should have ended, and not from when it was seen
-		// to: the capacity is as stated, however late timers are.
-		if end.Before(j.came) {
-			end = j.came
-		}
-		end = end.Add(j.takes)
+		end = latest(end, j.came, time.Now().Add(-catchUp)).Add(j.takes)
 		time.Sleep(time.Until(end))
 		j.ended(true, j.caller.Err() != nil)
 	}
+}
+
+func latest(first time.Time, others ...time.Time) time.Time {
+	for _, t := range others {
+		if t.After(first) {
+			first = t
+		}
+	}
+	return first
 }
 
 // next gives the job that waits longest; without any, the worker is idle.

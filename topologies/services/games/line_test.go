@@ -139,6 +139,70 @@ func TestLine(t *testing.T) {
 	}
 }
 
+// pausing is the context of a caller whom a worker does not find gone for so long:
+// nothing else in a test's own time keeps a worker from its work, as a pause of the
+// whole process would.
+type pausing struct {
+	context.Context
+	pause time.Duration
+}
+
+func (p pausing) Err() error {
+	time.Sleep(p.pause)
+	return p.Context.Err()
+}
+
+// TestAPauseIsNotMadeUpFor has 100 callers wait for one worker, which takes 10 ms
+// for each and is kept from its work once, after the first.
+func TestAPauseIsNotMadeUpFor(t *testing.T) {
+	const callers, takes = 100, 10 * ms
+	for _, tc := range []struct {
+		name    string
+		pause   time.Duration
+		at      int           // a caller
+		after   time.Duration // when it is answered
+		allDone time.Duration
+	}{
+		{"none", 0, 3, 30 * ms, 1000 * ms},
+		{"as late as a timer", 20 * ms, 3, 30 * ms, 1000 * ms},
+		{"as late as is made up for", 50 * ms, 6, 60 * ms, 1000 * ms},
+		// Of what would have been done meanwhile, five are.
+		{"two seconds, the fifth after it", 2000 * ms, 6, 2010 * ms, 2010*ms + 94*takes},
+		{"two seconds, the sixth", 2000 * ms, 7, 2020 * ms, 2010*ms + 94*takes},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, err := games.New(games.Config{Takes: takes, Workers: 1, Queue: -1}, prometheus.NewRegistry())
+				if err != nil {
+					t.Fatal(err)
+				}
+				took := make([]time.Duration, callers)
+				began := time.Now()
+				var all sync.WaitGroup
+				for n := range callers {
+					ctx := t.Context()
+					if n == 0 {
+						ctx = pausing{ctx, tc.pause}
+					}
+					all.Go(func() {
+						request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/games?queue=normal", nil)
+						g.Handler().ServeHTTP(httptest.NewRecorder(), request)
+						took[n] = time.Since(began)
+					})
+					synctest.Wait() // they come in order
+				}
+				all.Wait()
+				if have := took[tc.at-1]; have != tc.after {
+					t.Errorf("caller %d was answered after %v, want %v", tc.at, have, tc.after)
+				}
+				if have := slices.Max(took); have != tc.allDone {
+					t.Errorf("all were answered after %v, want %v", have, tc.allDone)
+				}
+			})
+		})
+	}
+}
+
 func TestTheQueueIsMeasured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()

@@ -13,6 +13,7 @@
 package host
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -70,6 +71,17 @@ func (a *Agent) SetLeak(name string, rates LeakRates) error {
 	}
 	a.leaks[name] = l
 	return nil
+}
+
+// Leak tells of a leak; false if there is none of that name.
+func (a *Agent) Leak(name string) (LeakState, bool) {
+	a.mu.Lock()
+	l := a.leaks[name]
+	a.mu.Unlock()
+	if l == nil {
+		return LeakState{}, false
+	}
+	return l.state(), true
 }
 
 // DropLeak ends a leak and gives its memory back; one that is not there is no
@@ -165,13 +177,23 @@ func (a *Agent) hogCores() (sum float64) {
 }
 
 // Control answers the orders that a replay gives: PUT and DELETE /leaks/{name}
-// and /hogs/{name}; GET /health says that they are taken.
+// and /hogs/{name}; GET /leaks/{name} tells of one, and GET /health says that
+// orders are taken.
 func (a *Agent) Control() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("PUT /leaks/{name}", func(w http.ResponseWriter, r *http.Request) {
 		var rates LeakRates
 		services.Order(w, r, &rates, func() error { return a.SetLeak(r.PathValue("name"), rates) })
+	})
+	mux.HandleFunc("GET /leaks/{name}", func(w http.ResponseWriter, r *http.Request) {
+		state, ok := a.Leak(r.PathValue("name"))
+		if !ok {
+			http.Error(w, fmt.Sprintf("no leak %q", r.PathValue("name")), http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(state) // whoever has left is not told
 	})
 	mux.HandleFunc("DELETE /leaks/{name}", func(w http.ResponseWriter, r *http.Request) {
 		if err := a.DropLeak(r.PathValue("name")); err != nil {

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -125,6 +126,7 @@ func TestOrders(t *testing.T) {
 		{"a leak", "PUT", "/leaks/memory-leak-1", `{"per_second": 1000}`, 204, ""},
 		{"a leak changed", "PUT", "/leaks/memory-leak-1", `{"per_second": 2000}`, 204, ""},
 		{"a leak by connections", "PUT", "/leaks/two", `{"per_connection": 10, "edges": ["127.0.0.1:1/metrics"]}`, 204, ""},
+		{"a leak that is asked for", "GET", "/leaks/two", "", 200, `{"heard":0}`},
 		{"a leak of nothing", "PUT", "/leaks/x", `{}`, 400, "nothing would leak"},
 		{"a leak below zero", "PUT", "/leaks/x", `{"per_second": -1}`, 400, "per_second"},
 		{"a leak beyond reason", "PUT", "/leaks/x", `{"per_second": 1e12}`, 400, "per_second"},
@@ -136,6 +138,7 @@ func TestOrders(t *testing.T) {
 		{"no order", "PUT", "/leaks/x", ``, 400, "EOF"},
 		{"a leak taken away", "DELETE", "/leaks/memory-leak-1", "", 204, ""},
 		{"a leak taken away again", "DELETE", "/leaks/memory-leak-1", "", 204, ""},
+		{"a leak taken away, asked for", "GET", "/leaks/memory-leak-1", "", 404, "no leak"},
 		{"a leak that never was", "DELETE", "/leaks/never", "", 204, ""},
 		{"a hog", "PUT", "/hogs/one", `{"cores": 0.1}`, 204, ""},
 		{"a hog of nothing", "PUT", "/hogs/x", `{"cores": 0}`, 400, "cores"},
@@ -210,8 +213,49 @@ func TestALeakGrowsByConnections(t *testing.T) {
 	}
 	second.Close()
 	eventually(t, "those of the dead edge are gone", counted(50))
+	if _, said := c.order(t, "GET", "/leaks/a", ""); said != `{"heard":2}` {
+		t.Errorf("it tells %s, want both of the edges, as it has heard both", said)
+	}
 	if c.metric(t, "relapse_host_edge_unheard_total") == 0 {
 		t.Error("nothing tells that an edge did not answer")
+	}
+}
+
+// What is asked for connections and cannot tell of any is not taken for an edge
+// with none.
+func TestALeakTellsHowManyEdgesItHears(t *testing.T) {
+	serve := func(answer string) string {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer) }))
+		t.Cleanup(server.Close)
+		return server.Listener.Addr().String() + "/metrics"
+	}
+	idle, other, dead := serve("relapse_edge_connections 0\n"), serve("relapse_handled_total 3\n"), "127.0.0.1:1/metrics"
+	for _, test := range []struct {
+		name    string
+		edges   []string
+		unheard float64 // in two looks
+		want    string
+	}{
+		{"an edge without connections", []string{idle}, 0, `{"heard":1}`},
+		{"no edge", []string{other}, 2, `{"heard":0}`},
+		{"nobody", []string{dead}, 2, `{"heard":0}`},
+		{"one of three", []string{other, idle, dead}, 4, `{"heard":1}`},
+	} {
+		c := start(t)
+		body, err := json.Marshal(host.LeakRates{PerConnection: 10, Edges: test.edges})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.must(t, "PUT", "/leaks/a", string(body))
+		eventually(t, test.name+": it tells "+test.want, func() bool {
+			_, said := c.order(t, "GET", "/leaks/a", "")
+			return said == test.want
+		})
+		// What the first look heard is there once there was a second one.
+		eventually(t, test.name+": two looks", func() bool { return c.metric(t, "relapse_host_edge_unheard_total") >= test.unheard })
+		if _, said := c.order(t, "GET", "/leaks/a", ""); said != test.want {
+			t.Errorf("%s: it tells %s, want %s", test.name, said, test.want)
+		}
 	}
 }
 

@@ -50,10 +50,12 @@ func newEdges(unheard prometheus.Counter) *edges {
 	}}
 }
 
-// connections sums the gauge over all edges. An edge that does not answer is
-// counted in unheard: a dead one has no connections.
-func (e *edges) connections(ctx context.Context, of []string) float64 {
+// connections sums the gauge over all edges, and says how many of them have told
+// it. An edge that does not answer is counted in unheard: a dead one has no
+// connections.
+func (e *edges) connections(ctx context.Context, of []string) (sum float64, heard int) {
 	open := make([]float64, len(of))
+	told := make([]bool, len(of))
 	var asking sync.WaitGroup
 	for i, edge := range of {
 		asking.Go(func() {
@@ -62,15 +64,17 @@ func (e *edges) connections(ctx context.Context, of []string) float64 {
 				e.unheard.Inc()
 				return
 			}
-			open[i] = n
+			open[i], told[i] = n, true
 		})
 	}
 	asking.Wait()
-	sum := 0.0
-	for _, n := range open {
+	for i, n := range open {
 		sum += n
+		if told[i] {
+			heard++
+		}
 	}
-	return sum
+	return sum, heard
 }
 
 func (e *edges) ask(ctx context.Context, edge string) (float64, error) {

@@ -18,7 +18,7 @@ const (
 	leakWrite = 256 << 10             // bytes of one write, so that an end need not wait for a large one
 	countStep = 250 * time.Millisecond
 	// mostLeak refuses a rate that can only be a mistake: memory is not written
-	// that fast.
+	// that fast. It is topologies.MostLeak, which files are refused by.
 	mostLeak = 64 << 30
 )
 
@@ -64,7 +64,16 @@ type leak struct {
 	mu    sync.Mutex
 	rates LeakRates
 	open  float64 // connections at the last look
+	heard int     // of the edges, at the look that heard most of them
 	ended bool
+}
+
+// LeakState is what an agent tells of one leak, beside its metrics of all.
+type LeakState struct {
+	// Heard is how many of its edges told of their connections, at the look that
+	// heard most of them: an edge that has died since was heard, one without the
+	// gauge never is.
+	Heard int `json:"heard"`
 }
 
 func startLeak(folder, name string, rates LeakRates, m *metrics) (*leak, error) {
@@ -88,6 +97,12 @@ func (l *leak) change(rates LeakRates) bool {
 	}
 	l.rates = rates
 	return true
+}
+
+func (l *leak) state() LeakState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return LeakState{Heard: l.heard}
 }
 
 // perSecond is how fast the leak grows now, in bytes.
@@ -147,12 +162,12 @@ func (l *leak) count(ctx context.Context) {
 		l.mu.Lock()
 		edges, wanted := l.rates.Edges, l.rates.PerConnection > 0
 		l.mu.Unlock()
-		open := 0.0
+		open, heard := 0.0, 0
 		if wanted {
-			open = l.metrics.edges.connections(ctx, edges)
+			open, heard = l.metrics.edges.connections(ctx, edges)
 		}
 		l.mu.Lock()
-		l.open = open
+		l.open, l.heard = open, max(l.heard, heard)
 		l.mu.Unlock()
 		select {
 		case <-ctx.Done():

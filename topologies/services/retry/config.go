@@ -42,7 +42,7 @@ import (
 // Config is a policy as a configuration file has it.
 type Config struct {
 	// Count is how often a request is sent again at most: it is attempted
-	// 1 + Count times. 0 means that it is never sent again.
+	// 1 + Count times. 0 means that it is never sent again, 100 is the most.
 	Count int `yaml:"count"`
 	// Backoff puts retries off; without it they are made at once.
 	Backoff *Backoff `yaml:"backoff"`
@@ -124,6 +124,8 @@ const (
 	defaultLives = 10 * time.Second
 	defaultCosts = 1
 	mostBackoff  = time.Hour
+	// mostCount keeps a slip from turning one request into a flood that never ends.
+	mostCount = 100
 )
 
 // ErrConfig says that a policy makes no sense.
@@ -148,8 +150,8 @@ func (c *Config) Validate() error {
 
 func (c *Config) validate() error {
 	switch {
-	case c.Count < 0:
-		return fmt.Errorf("count %d: want 0 or more", c.Count)
+	case c.Count < 0 || c.Count > mostCount:
+		return fmt.Errorf("count %d: want 0 to %d, how often a request is sent again at most", c.Count, mostCount)
 	case c.Count == 0 && (c.Backoff != nil || c.Budget != nil || c.Tokens != nil):
 		return errors.New("count is missing or 0, so that nothing else is of use: write count: 4, how often a request is sent again at most")
 	case c.Permanent != "" && c.Permanent != GiveUp && c.Permanent != Retry:

@@ -11,6 +11,7 @@ func TestParse(t *testing.T) {
 	for _, c := range []struct{ name, have string }{
 		{"fixed", "count: 4"},
 		{"none", "count: 0"},
+		{"as many as there can be", "count: 100"},
 		{"backoff", "{count: 4, backoff: {base: 50ms, max: 1s}}"},
 		{"backoff without jitter", "{count: 4, backoff: {base: 50ms, max: 50ms, jitter: none}}"},
 		{"budget", "{count: 4, budget: {share: 0.2, minimum: 10, lives: 5s, per: class}}"},
@@ -31,6 +32,7 @@ func TestParseRefuses(t *testing.T) {
 		{"an unknown field of a part", "{count: 4, budget: {share: 0.2, ttl: 10s}}"},
 		{"no mapping", "4"},
 		{"a count below zero", "count: -1"},
+		{"a count that can only be a slip", "count: 101"},
 		{"a part without a count", "backoff: {base: 50ms, max: 1s}"},
 		{"another rule for permanent errors", "{count: 4, permanent: never}"},
 		{"a budget and tokens", "{count: 4, budget: {share: 0.2}, tokens: {adds: 0.1, holds: 10}}"},
