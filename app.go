@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,12 +23,38 @@ func tool() replays.Tool { return replays.DescribeTool(version, commit) }
 
 // findIncident loads an incident; what is wrong with the name or the file is
 // bad input.
-func findIncident(name string) (*replays.Incident, error) {
-	inc, err := replays.Find(name)
-	if err != nil {
-		return nil, &exitError{exitBadInput, err}
+func findIncident(ctx context.Context, name string) (*replays.Incident, error) {
+	return loading(ctx, func() (*replays.Incident, error) {
+		inc, err := replays.Find(name)
+		if err != nil {
+			return nil, &exitError{exitBadInput, err}
+		}
+		return inc, nil
+	})
+}
+
+// loading waits for an incident to be loaded, and no longer than until somebody
+// interrupts. Loading may take seconds and asks no context, but it starts nothing
+// that would have to be undone: it is left to end with the process, whose exit
+// code is that of an interrupted run.
+func loading(ctx context.Context, load func() (*replays.Incident, error)) (*replays.Incident, error) {
+	type result struct {
+		inc *replays.Incident
+		err error
 	}
-	return inc, nil
+	loaded := make(chan result, 1) // taken by nobody after an interrupt
+	go func() {
+		inc, err := load()
+		loaded <- result{inc, err}
+	}()
+	select {
+	case r := <-loaded:
+		if ctx.Err() == nil {
+			return r.inc, r.err
+		}
+	case <-ctx.Done():
+	}
+	return nil, rig(fmt.Errorf("interrupted while the incident was loaded; nothing was started: %w", context.Cause(ctx)))
 }
 
 // rig gives an error of a play its exit code.

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"os"
 	"testing"
 
 	"relapse/faults"
@@ -33,5 +35,53 @@ func TestRigExitCodes(t *testing.T) {
 	}
 	if err := rig(nil); err != nil {
 		t.Errorf("no error: %v", err)
+	}
+}
+
+// TestLoadingEndsWhenInterrupted holds that a load that does not come back keeps
+// nobody from ending the tool, and that one that does is not taken for it.
+func TestLoadingEndsWhenInterrupted(t *testing.T) {
+	signalled := errors.New("interrupt signal received")
+	interrupted, cancel := context.WithCancelCause(t.Context())
+	cancel(signalled)
+	small := &replays.Incident{Name: "small"}
+	for _, tc := range []struct {
+		name string
+		ctx  context.Context
+		load func() (*replays.Incident, error)
+		inc  *replays.Incident
+		code int // 0 for no error
+		is   error
+	}{
+		{"a load that never ends", interrupted, func() (*replays.Incident, error) { select {} }, nil, exitRig, signalled},
+		{"a load that has ended", interrupted, func() (*replays.Incident, error) { return small, nil }, nil, exitRig, signalled},
+		{"nobody interrupts", t.Context(), func() (*replays.Incident, error) { return small, nil }, small, 0, nil},
+		{"a bad file", t.Context(), func() (*replays.Incident, error) { return nil, &exitError{exitBadInput, os.ErrNotExist} }, nil, exitBadInput, os.ErrNotExist},
+	} {
+		inc, err := loading(tc.ctx, tc.load)
+		code := 0
+		if exit := (*exitError)(nil); errors.As(err, &exit) {
+			code = exit.code
+		}
+		if inc != tc.inc || code != tc.code || !errors.Is(err, tc.is) {
+			t.Errorf("%s: incident %v, error %v, exit code %d; want %v, %v, %d", tc.name, inc, err, code, tc.inc, tc.is, tc.code)
+		}
+	}
+}
+
+// TestCommandsHeedInterruptsWhileLoading holds that every command that loads an
+// incident ends as an interrupted run does, and that nothing of a run is there.
+func TestCommandsHeedInterruptsWhileLoading(t *testing.T) {
+	t.Chdir(t.TempDir())
+	interrupted, cancel := context.WithCancel(t.Context())
+	cancel()
+	name := replays.LibraryNames()[0]
+	for _, args := range [][]string{{"replay", name}, {"verify", name}, {"verify", name, "--resume", "runs/none"}, {"show", name}, {"list"}} {
+		if code := run(interrupted, args); code != exitRig {
+			t.Errorf("%v: exit code %d, want %d", args, code, exitRig)
+		}
+	}
+	if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
+		t.Errorf("it left %v, %v; want nothing", left, err)
 	}
 }

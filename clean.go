@@ -13,15 +13,21 @@ func init() { commands = append(commands, cleanCommand) }
 func cleanCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "clean",
-		Short: "Remove every container and network that a run of this tool left behind",
+		Short: "Remove every container, network and cgroup that a run of this tool left behind",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			swept, err := topologies.Clean(c.Context())
 			if err != nil {
 				return rig(err)
 			}
-			fmt.Fprintf(c.OutOrStdout(), "removed %d containers and %d networks\n", swept.Containers, swept.Networks)
+			fmt.Fprintln(c.OutOrStdout(), removed(swept))
 			return nil
 		},
 	}
+}
+
+// removed says what a sweep removed. The nodes that are on no host have a parent
+// cgroup too: what is counted is no number of hosts.
+func removed(s topologies.Swept) string {
+	return fmt.Sprintf("removed %d containers, %d networks and %d parent cgroups of nodes", s.Containers, s.Networks, s.Hosts)
 }

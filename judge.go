@@ -16,7 +16,8 @@ func judgeCommand() *cobra.Command {
 		Use:   "judge DIR",
 		Short: "Judge a record again, from disk alone",
 		Long: `Judge reads the record of one play, or a folder of plays that verify left, and
-judges it as when it was played: no engine, no network and no clock take part.`,
+judges it as when it was played: no engine, no network and no clock take part.
+One play is judged alone, whether replay made it or verify did.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			run, err := readRun(args[0])

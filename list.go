@@ -19,7 +19,7 @@ func listCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 			for _, name := range replays.LibraryNames() {
-				inc, err := findIncident(name)
+				inc, err := findIncident(c.Context(), name)
 				if err != nil {
 					return err
 				}

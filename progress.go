@@ -114,7 +114,7 @@ func (p *progress) event(e replays.Event) {
 		p.line("%s  node %s was %s", at, e.Node, e.Detail)
 	case replays.EventTrouble:
 		p.line("%s  %s", at, e.Detail)
-	case replays.EventPhasesEnd:
+	case replays.EventPhasesEnd, replays.EventPhasesCut:
 		p.stop()
 		p.phase = "stopping"
 	case replays.EventStopped:

@@ -24,13 +24,14 @@ func replayCommand() *cobra.Command {
 		Use:   "replay INCIDENT",
 		Short: "Replay one arm of an incident, live, and leave its record and report",
 		Long: `Replay plays one arm of an incident, un-fixed unless --arm names another, and
-judges it. INCIDENT is a name from "relapse list" or a folder with an
-incident.yaml. Progress goes to stderr; with --json the verdict alone goes to
-stdout.`,
+judges it alone: the outcome is that of the arm, and whether the incident
+reproduces is for verify to say. It is played once, also where that is unknown.
+INCIDENT is a name from "relapse list" or a folder with an incident.yaml.
+Progress goes to stderr; with --json the verdict alone goes to stdout.`,
 		Example: "  relapse replay account-service\n  relapse replay account-service --arm fix-direct-route",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			inc, err := findIncident(args[0])
+			inc, err := findIncident(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -63,7 +64,7 @@ stdout.`,
 			}
 			verdict := replays.JudgePlay(record)
 			progress.played(plan, verdict)
-			whole := replays.JudgeIncident([]replays.Judged{{Plan: plan, Verdict: verdict}}, 1)
+			whole := replays.JudgeAlone(replays.Judged{Plan: plan, Verdict: verdict})
 			whole.Record = dir
 			err = errors.Join(replays.WriteJSON(filepath.Join(dir, replays.VerdictFile), verdict), writeReports(dir))
 			if playErr != nil || err != nil {
@@ -75,7 +76,7 @@ stdout.`,
 			if keep {
 				fmt.Fprintf(c.ErrOrStderr(), "the nodes still run, as --keep asked; \"relapse clean\" removes them\n")
 			}
-			return outcome(verdict.Outcome)
+			return outcome(whole.Outcome)
 		},
 	}
 	c.Flags().StringVar(&arm, "arm", "unfixed", "arm to play; \"relapse show INCIDENT\" lists them")

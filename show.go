@@ -23,7 +23,7 @@ func showCommand() *cobra.Command {
 		Short: "Show an incident's story, checks, causes, fixes and arms; or the plan of one arm",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			inc, err := findIncident(args[0])
+			inc, err := findIncident(c.Context(), args[0])
 			if err != nil {
 				return err
 			}

@@ -27,7 +27,9 @@ func verifyCommand() *cobra.Command {
 		Long: `Verify plays all arms of each incident (or those that --arms names) and judges
 them together: reproduced, which causes were needed, which fixes hold.
 
---arms takes patterns with commas between: 'fix-*,unfixed'.
+--arms takes patterns with commas between: 'healthy,unfixed,fix-*'. Without
+healthy and unfixed the incident is not reproduced, and what becomes of fixes,
+causes and sweeps proves nothing: the verdict is unknown then.
 
 --resume goes on with a run that ended early, in its folder, with its arms,
 repeats and seed; the incident must not have changed since.`,
@@ -50,7 +52,7 @@ repeats and seed; the incident must not have changed since.`,
 			var incidents []*replays.Incident
 			var selected [][]string
 			for _, name := range args {
-				inc, err := findIncident(name)
+				inc, err := findIncident(c.Context(), name)
 				if err != nil {
 					return err
 				}
@@ -146,7 +148,7 @@ func selectArms(inc *replays.Incident, patterns string) ([]string, error) {
 		for _, arm := range all {
 			ok, err := path.Match(pattern, arm)
 			if err != nil {
-				return nil, &exitError{exitBadInput, fmt.Errorf("--arms %q: %w; write patterns as 'fix-*,unfixed'", pattern, err)}
+				return nil, &exitError{exitBadInput, fmt.Errorf("--arms %q: %w; write patterns as 'healthy,unfixed,fix-*'", pattern, err)}
 			}
 			if ok {
 				wanted[arm], found = true, true

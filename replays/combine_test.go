@@ -223,6 +223,12 @@ func TestCombinations(t *testing.T) {
 			"unfixed-true without-a-false without-b-true without-a-and-b-false", "arm without-b is an outage, and it should take a, b together to make one: works during broken: got 0.5, want >= 0.9"},
 		{"without both of them too", []replays.Judged{healthy, unfixed, one, other, arm("without-a-and-b", pass, true)}, replays.Fail,
 			"unfixed-true without-a-false without-b-false without-a-and-b-true", "arm without-a-and-b is an outage"},
+		// Each play of an arm counts, and not the first alone.
+		{"without one of them too, in its second play", []replays.Judged{healthy, unfixed, one, other, both, one, arm("without-b", pass, true, "a")}, replays.Fail,
+			"unfixed-true without-a-false without-b-true without-a-and-b-false", "arm without-b is an outage"},
+		{"but for a play that is not valid", []replays.Judged{healthy, unfixed, one, arm("without-b", unknown, true, "a"), other, both}, pass,
+			"unfixed-true without-a-false without-b-false without-a-and-b-false", ""},
+		{"one cannot be read, and then it can", []replays.Judged{healthy, unfixed, one, unread, other, both}, pass, "unfixed-true without-a-false without-b-false without-a-and-b-false", ""},
 		{"one cannot be read", []replays.Judged{healthy, unfixed, one, unread, both}, unknown, "unfixed-true without-a-false without-b-null without-a-and-b-false", "whether arm without-b is an outage is not known: works: no samples match x"},
 		{"one is not valid", []replays.Judged{healthy, unfixed, one, arm("without-b", unknown, false, "a"), both}, unknown, "unfixed-true without-a-false without-b-null without-a-and-b-false", "arm without-b is unknown"},
 		{"one is not played", []replays.Judged{healthy, unfixed, one, both}, pass, "unfixed-true without-a-false without-b-null without-a-and-b-false", ""},
@@ -245,6 +251,32 @@ func TestCombinations(t *testing.T) {
 				t.Errorf("reasons %q, want %q", v.Reasons, tc.reason)
 			}
 		})
+	}
+}
+
+// TestStepPlayedTwice holds that a step of a sweep is an outage if one of its plays
+// is, and shows the play that says most.
+func TestStepPlayedTwice(t *testing.T) {
+	play := func(outage bool, margin float64) replays.Judged {
+		j := played(replays.RoleSweep, "crowd-50", replays.Pass, outage)
+		j.Plan.Step = &replays.PlannedStep{Sweep: "crowd", Step: "50"}
+		j.Verdict.Findings[1].Margin = &margin
+		return j
+	}
+	for _, tc := range []struct {
+		name  string
+		plays []replays.Judged
+		want  string // outage, margin
+	}{
+		{"none", []replays.Judged{play(false, 0.5), play(false, 0.2), play(false, 0.3)}, "false 0.2"},
+		{"the second one", []replays.Judged{play(false, 0.5), play(true, -0.1)}, "true 0.1"},
+		{"the first one", []replays.Judged{play(true, -0.1), play(false, 0.5)}, "true 0.1"},
+		{"both", []replays.Judged{play(true, -0.1), play(true, -0.4)}, "true 0.4"},
+	} {
+		step := replays.JudgeIncident(tc.plays, 1).Sweeps[0].Steps[0]
+		if have := compact(t, step.Outage) + " " + compact(t, step.Margin); have != tc.want {
+			t.Errorf("%s: outage, margin %s, want %s", tc.name, have, tc.want)
+		}
 	}
 }
 

@@ -1,6 +1,8 @@
 package replays
 
 import (
+	"context"
+	"errors"
 	"time"
 )
 
@@ -26,6 +28,24 @@ type Journal = journal
 // OpenJournal opens one.
 func OpenJournal(path string, observe func(Event)) (*Journal, error) {
 	return openJournal(path, time.Now(), observe)
+}
+
+// Timeline goes through the phases of a plan without nodes, traffic and faults,
+// and gives what the journal then holds.
+func Timeline(ctx context.Context, plan *Plan, path string, observe func(Event)) ([]Event, error) {
+	log, err := OpenJournal(path, observe)
+	if err != nil {
+		return nil, err
+	}
+	p := &play{plan: plan, log: log}
+	origin := log.now()
+	loaded := map[float64]chan struct{}{}
+	for _, phase := range plan.Phases {
+		loaded[phase.Start] = make(chan struct{})
+	}
+	err = p.timeline(ctx, func(s float64) time.Time { return origin.Add(time.Duration(s * float64(time.Second))) }, loaded)
+	events, closeErr := log.close()
+	return events, errors.Join(err, closeErr)
 }
 
 // Write writes an event.

@@ -125,7 +125,9 @@ func ParseRate(text string) (float64, error) {
 //
 //	over                    once, at the phase's end, over the whole phase
 //	always                  at every sample of the phase
-//	eventually within 5s    at some sample not later than that
+//	eventually within 5s    at some sample not later than that after the phase's
+//	                        start, and not before what the query reads there (1 s,
+//	                        or its longest range) lies in the phase
 type Holds struct {
 	Mode   string // over, always, eventually
 	Within time.Duration

@@ -2,6 +2,7 @@ package replays
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -95,34 +96,49 @@ func (j judge) loadOnTime() []Gate {
 }
 
 // loadComplete compares what was really sent with the plan, per operation and
-// phase. A rate so low that two arrivals are more than the bound is allowed
-// those two.
+// phase: what an operation counts itself, and where faults have a share of its
+// requests malformed, the good and the malformed ones together. Of an operation
+// that has only malformed ones nothing else would be looked at.
 func (j judge) loadComplete() []Gate {
 	var out []Gate
 	for _, phase := range j.Plan.Phases {
-		from := phase.Start + 0.25 // rates are set at the start; the first sample of the new rate comes after it
-		window := phase.End - from
 		for node, rates := range phase.Traffic {
 			for op, rate := range rates {
-				if rate == 0 {
-					continue
-				}
-				want := rate * j.Plan.surge(node, op, phase)
-				short := max(want*shortfallBound, 2/window)
-				r := j.query(from, phase.End,
-					`sum(rate(relapse_offered_total{node=%q,op=%q}[$phase])) - (sum(rate(relapse_requests_total{node=%q,op=%q,outcome="unsent"}[$phase])) or vector(0)) >= %g`,
-					node, op, node, op, want-short)
-				switch r.State {
-				case samples.NotHeld:
-					out = append(out, Gate{"load-complete", fmt.Sprintf("%s sent %s %s/s during %s, planned %.4g", node, r.Got, op, phase.Name, want)})
-				case samples.NoData:
-					out = append(out, Gate{"load-complete", fmt.Sprintf("what %s sent of %s during %s cannot be read: %s", node, op, phase.Name, r.Reason)})
+				good, all := rate*j.Plan.surge(node, op, phase), rate*j.Plan.arrivals(node, op, phase)
+				out = append(out, j.sent(phase, node, op, fmt.Sprintf("op=%q", op), good)...)
+				if good < all {
+					both := fmt.Sprintf("op=~%q", regexp.QuoteMeta(op)+"("+malformedSuffix+")?")
+					out = append(out, j.sent(phase, node, op+" and "+op+malformedSuffix, both, all)...)
 				}
 			}
 		}
 	}
 	slices.SortFunc(out, func(a, b Gate) int { return strings.Compare(a.Reason, b.Reason) })
 	return out
+}
+
+// malformedSuffix stands behind an operation's name where its malformed requests
+// are counted.
+const malformedSuffix = "-malformed"
+
+// sent compares what was sent of operations, by a matcher in PromQL, with a rate.
+// One so low that two arrivals are more than the bound is allowed those two.
+func (j judge) sent(phase PlannedPhase, node, what, ops string, want float64) []Gate {
+	if want == 0 {
+		return nil
+	}
+	from := phase.Start + 0.25 // rates are set at the start; the first sample of the new rate comes after it
+	short := max(want*shortfallBound, 2/(phase.End-from))
+	r := j.query(from, phase.End,
+		`sum(rate(relapse_offered_total{node=%q,%s}[$phase])) - (sum(rate(relapse_requests_total{node=%q,%s,outcome="unsent"}[$phase])) or vector(0)) >= %g`,
+		node, ops, node, ops, want-short)
+	switch r.State {
+	case samples.NotHeld:
+		return []Gate{{"load-complete", fmt.Sprintf("%s sent %s %s/s during %s, planned %.4g", node, r.Got, what, phase.Name, want)}}
+	case samples.NoData:
+		return []Gate{{"load-complete", fmt.Sprintf("what %s sent of %s during %s cannot be read: %s", node, what, phase.Name, r.Reason)}}
+	}
+	return nil
 }
 
 // samplesComplete asks for a sample a second of every measured node, except of

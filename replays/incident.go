@@ -127,6 +127,9 @@ type Change struct {
 	Replace  map[string]string `yaml:"replace"`  // fault -> the fault that happens in its place
 	Add      map[string]Names  `yaml:"add"`      // phase -> faults that happen as well
 	Traffic  Traffic           `yaml:"traffic"`  // in place of the incident's, in every phase
+	// Load is what all rates are multiplied by, in every phase and after traffic was
+	// put in their place: 0.5 for half as many players. 0 is as if it were not there.
+	Load float64 `yaml:"load"`
 }
 
 // Trigger is another way into the same outage than the one in the phases.
@@ -203,7 +206,7 @@ type ClassTest struct {
 	Push     string `yaml:"push"`     // phase in which the load is cut to near nothing
 	Again    string `yaml:"again"`    // phase in which the load is back
 	// ClientTimeout is how long a client waits for an answer: a wait shorter than
-	// ten of them shows nothing.
+	// ten of them shows nothing, and neither does load that is back for less.
 	ClientTimeout time.Duration `yaml:"client_timeout"`
 	WaitAtLeast   *ShortWait    `yaml:"wait_at_least"`
 	Unfixed       Names         `yaml:"unfixed"` // kinds of outage, any of which the documented one must be
@@ -236,6 +239,17 @@ type Chart struct {
 	Unit  string `yaml:"unit"`  // "ratio" is drawn as percent
 	Step  bool   `yaml:"step"`  // a value holds until the next one, as of a count of nodes
 	Query string `yaml:"query"` // PromQL that gives one series
+}
+
+// NeedsHosts says whether an arm has nodes on hosts, which not every engine can
+// hold: see [topologies.CheckHosts].
+func (i *Incident) NeedsHosts() bool {
+	for _, loaded := range i.topologies {
+		if loaded.topology != nil && len(loaded.topology.Hosts) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // OverlayText is an overlay of the incident's topology as its file writes it.

@@ -12,12 +12,16 @@ import (
 // "always" and "eventually" read a phase.
 const sampleEvery = 250 * time.Millisecond
 
+// readOver is what $phase stands for in a check that "eventually" holds: it is read
+// at moments, and this long before each.
+const readOver = 4 * sampleEvery
+
 // JudgePlay judges one play from its record alone. A gate that did not hold
 // makes the play unknown, whatever its findings say: it tells nothing about the
 // system.
 func JudgePlay(r *Record) PlayVerdict {
 	v := PlayVerdict{
-		Arm: r.Plan.Arm, Seed: r.Plan.Seed, Seconds: r.Environment.Seconds, Phases: r.Plan.Length(),
+		Arm: r.Plan.Arm, Seed: r.Plan.Seed, Seconds: r.Environment.Seconds, Phases: r.played(),
 		Findings: []Finding{}, Faults: r.faultTimings(), Validity: []Gate{}, Record: r.Dir,
 	}
 	origin, ok := r.Origin()
@@ -150,7 +154,13 @@ func (j judge) read(q *samples.Query, c PlannedCheck, phase PlannedPhase) sample
 	case HoldsAlways:
 		return worstOf(q.Range(j.Samples, j.at(from), j.at(phase.End), sampleEvery, window))
 	case HoldsEventually:
-		return firstHeld(q.Range(j.Samples, j.at(phase.Start), j.at(phase.Start+c.Within), sampleEvery, sampleEvery*4))
+		// Not before what is read lies in the phase: what the phase before it left
+		// must not pass for something that happened in this one.
+		back := q.LooksBack(readOver).Seconds()
+		if back > c.Within {
+			return samples.Result{State: samples.NoData, Reason: fmt.Sprintf("it reads the %g s before a moment, and so has none within %g s of the phase's start", back, c.Within)}
+		}
+		return firstHeld(q.Range(j.Samples, j.at(phase.Start+back), j.at(phase.Start+c.Within), sampleEvery, readOver))
 	default:
 		return q.Instant(j.Samples, j.at(phase.End), window)
 	}

@@ -79,15 +79,52 @@ func sweepsOf(plays []Judged, arms []ArmVerdict) []SweepVerdict {
 	return out
 }
 
-// cell says whether the arm is an outage, by the play that decided it.
+// cell says whether the arm is an outage: it is one if any valid play of it is.
+// A play of which that is not known says nothing where another one does.
 func (a *ArmVerdict) cell() Cell {
-	c := Cell{Arm: a.Arm}
-	if len(a.Validity) > 0 {
-		c.Reason = a.Validity[0].Reason
+	var out Cell
+	for n, p := range a.Runs {
+		if c := p.cell(); n == 0 || c.weighs(out) {
+			out = c
+		}
+	}
+	out.Arm = a.Arm
+	return out
+}
+
+// weighs says whether a cell speaks for its arm rather than that of another play:
+// of two outages the one that is further from none, and of two plays without one
+// that which is nearer to it.
+func (c Cell) weighs(other Cell) bool {
+	rank := func(c Cell) int {
+		switch {
+		case c.Outage == nil:
+			return 0
+		case *c.Outage:
+			return 2
+		}
+		return 1
+	}
+	switch {
+	case rank(c) != rank(other):
+		return rank(c) > rank(other)
+	case c.Margin == nil || other.Margin == nil:
+		return c.Margin != nil
+	case *c.Outage:
+		return *c.Margin > *other.Margin
+	}
+	return *c.Margin < *other.Margin
+}
+
+// cell says whether the play was an outage.
+func (p PlayVerdict) cell() Cell {
+	var c Cell
+	if len(p.Validity) > 0 {
+		c.Reason = p.Validity[0].Reason
 		return c
 	}
 	var failing, holding, unread []Finding
-	for _, f := range a.Findings {
+	for _, f := range p.Findings {
 		switch {
 		case f.Kind != KindObjective || f.Check == outageCheck:
 		case f.Held == nil:
@@ -104,7 +141,7 @@ func (a *ArmVerdict) cell() Cell {
 	case len(unread) > 0:
 		c.Reason = unread[0].Check + ": " + unread[0].Reason
 	case len(holding) > 0:
-		c.decide(false, a.nearest(holding))
+		c.decide(false, p.nearest(holding))
 	default:
 		c.Reason = "no objective was judged"
 	}
@@ -133,9 +170,9 @@ func furthest(failing []Finding) Finding {
 // nearest gives the objective that is the nearest to failing, in the phases in
 // which symptoms are looked for: how much room there is before anything is broken
 // says little. An equality has no room by its nature.
-func (a *ArmVerdict) nearest(holding []Finding) Finding {
+func (p PlayVerdict) nearest(holding []Finding) Finding {
 	broken := func(phase string) bool {
-		return slices.ContainsFunc(a.Findings, func(f Finding) bool { return f.Kind == KindSymptom && f.Phase == phase })
+		return slices.ContainsFunc(p.Findings, func(f Finding) bool { return f.Kind == KindSymptom && f.Phase == phase })
 	}
 	out := holding[0]
 	best := -1 // how much a finding says: whether it has room at all, then its phase

@@ -22,6 +22,7 @@ func classText(t testing.TB, more ...string) string {
   baseline: before
   trigger: broken
   wait: after
+  client_timeout: 300ms
   wait_at_least: {lasts: 4s, reason: The store forgets at once}
   unfixed: trigger-bound
 `, append([]string{
@@ -63,19 +64,49 @@ func TestClassOfAnArm(t *testing.T) {
 
 // TestWaitFor holds how long a wait must be.
 func TestWaitFor(t *testing.T) {
-	long := []string{"name: after, lasts: 4s", "name: after, lasts: 60s"}
+	long := []string{"name: after, lasts: 4s", "name: after, lasts: 60s", "  wait_at_least: {lasts: 4s, reason: The store forgets at once}\n", ""}
 	for _, tc := range []struct {
 		name string
 		edit []string
 		want float64
 	}{
 		{"as the file says", nil, 4},
-		{"fifteen seconds", append(long, "  wait_at_least: {lasts: 4s, reason: The store forgets at once}\n", ""), 15},
-		{"of short timeouts", append(long, "  wait_at_least: {lasts: 4s, reason: The store forgets at once}\n", "  client_timeout: 300ms\n"), 15},
-		{"ten timeouts", append(long, "  wait_at_least: {lasts: 4s, reason: The store forgets at once}\n", "  client_timeout: 5s\n"), 50},
+		{"fifteen seconds, of short timeouts", long, 15},
+		{"ten timeouts", append(long, "client_timeout: 300ms", "client_timeout: 5s"), 50},
 	} {
 		if have := plan(t, loadText(t, classText(t, tc.edit...)), "unfixed").Class.WaitAtLeast; have != tc.want {
 			t.Errorf("%s: %g s, want %g s", tc.name, have, tc.want)
+		}
+	}
+}
+
+// TestFaultsBesideTheTrigger holds which faults may be held after the trigger, in an
+// incident whose kind of outage is looked at. Those that may not are under
+// testdata/bad.
+func TestFaultsBesideTheTrigger(t *testing.T) {
+	const steady = "  steady: {kind: latency, links: [\"players -> server\"], latency: 20ms}\nsymptoms:\n"
+	for _, tc := range []struct {
+		name, arm string
+		edit      []string
+		want      string // the faults held after the trigger
+	}{
+		{"a condition", "unfixed", nil, "narrow"},
+		{"held all the time", "unfixed", []string{
+			"{name: before, lasts: 4s, settle: 1s}", "{name: before, lasts: 4s, settle: 1s, faults: [steady]}",
+			"faults: [slow, more]", "faults: [slow, more, steady]",
+			"{name: after, lasts: 4s, settle: 1s}", "{name: after, lasts: 4s, settle: 1s, faults: [steady]}",
+			"symptoms:\n", steady,
+		}, "narrow steady"},
+		{"in an arm that says nothing of its class", "fix-patience-under-death", []string{"add: {broken: [dead]}}\n        holds", "add: {after: [dead]}}\n        holds"}, "narrow dead"},
+	} {
+		var have []string
+		for _, f := range plan(t, loadText(t, classText(t, tc.edit...)), tc.arm).Faults {
+			if f.End > 8 {
+				have = append(have, f.Name)
+			}
+		}
+		if have := strings.Join(have, " "); have != tc.want {
+			t.Errorf("%s: %s held after the trigger, want %s", tc.name, have, tc.want)
 		}
 	}
 }

@@ -20,6 +20,37 @@ type Judged struct {
 // was so without the trigger. A fix holds only in a run in which the un-fixed
 // arm failed. Causes that are said to be needed together must all be needed.
 func JudgeIncident(plays []Judged, repeat int) Verdict {
+	v, roles := judgeArms(plays, repeat)
+	healthy, unfixed := armsPassed(v.Arms, roles, RoleHealthy), armsPassed(v.Arms, roles, RoleUnfixed)
+	documented := slices.ContainsFunc(v.Arms, func(a ArmVerdict) bool { return a.Arm == "unfixed" })
+	v.Reproduced = documented && healthy == Pass && unfixed == Pass
+	if len(plays) > 0 && !v.Reproduced && slices.ContainsFunc(roles, func(r Role) bool { return r != RoleHealthy && r != RoleUnfixed }) {
+		v.Reasons = append(v.Reasons, "the incident was not reproduced in this run, so causes taken away, sweeps and fixes prove nothing")
+		v.Outcome = Worst(v.Outcome, Unknown)
+	}
+	if slices.Contains(roles, RoleHealthy) && slices.Contains(roles, RoleUnfixed) {
+		v.Vacuous = vacuous(v.Arms)
+	}
+	for _, c := range v.Vacuous {
+		v.Outcome = Fail
+		v.Reasons = append(v.Reasons, fmt.Sprintf("%s %s came out the same in every arm: it proves nothing", c.Kind, c.Check))
+	}
+	v.Combinations, v.Sweeps = combinationsOf(plays, v.Arms), sweepsOf(plays, v.Arms)
+	v.judgeCombinations()
+	return v
+}
+
+// JudgeAlone is the verdict of one play that belongs to no run of several: its
+// outcome is the play's. Of whether the incident reproduces, and so of what a fix
+// is worth, it says nothing.
+func JudgeAlone(p Judged) Verdict {
+	v, _ := judgeArms([]Judged{p}, 1)
+	v.Sweeps = sweepsOf([]Judged{p}, v.Arms)
+	return v
+}
+
+// judgeArms weighs the plays of each arm, and gives the arms' roles.
+func judgeArms(plays []Judged, repeat int) (Verdict, []Role) {
 	v := Verdict{Outcome: Unknown, Reasons: []string{}, Arms: []ArmVerdict{}, Vacuous: []Vacuous{}, Combinations: []Combination{}, Sweeps: []SweepVerdict{}}
 	var roles []Role
 	for _, p := range plays {
@@ -41,23 +72,7 @@ func JudgeIncident(plays []Judged, repeat int) Verdict {
 		}
 	}
 	v.Outcome = Worst(outcomes...)
-	healthy, unfixed := armsPassed(v.Arms, roles, RoleHealthy), armsPassed(v.Arms, roles, RoleUnfixed)
-	documented := slices.ContainsFunc(v.Arms, func(a ArmVerdict) bool { return a.Arm == "unfixed" })
-	v.Reproduced = documented && healthy == Pass && unfixed == Pass
-	if len(plays) > 0 && !v.Reproduced && slices.ContainsFunc(roles, func(r Role) bool { return r != RoleHealthy && r != RoleUnfixed }) {
-		v.Reasons = append(v.Reasons, "the incident was not reproduced in this run, so causes taken away, sweeps and fixes prove nothing")
-		v.Outcome = Worst(v.Outcome, Unknown)
-	}
-	if slices.Contains(roles, RoleHealthy) && slices.Contains(roles, RoleUnfixed) {
-		v.Vacuous = vacuous(v.Arms)
-	}
-	for _, c := range v.Vacuous {
-		v.Outcome = Fail
-		v.Reasons = append(v.Reasons, fmt.Sprintf("%s %s came out the same in every arm: it proves nothing", c.Kind, c.Check))
-	}
-	v.Combinations, v.Sweeps = combinationsOf(plays, v.Arms), sweepsOf(plays, v.Arms)
-	v.judgeCombinations()
-	return v
+	return v, roles
 }
 
 // armsPassed is the outcome of all arms of a role; unknown where there is none.

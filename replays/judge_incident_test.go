@@ -132,6 +132,24 @@ func TestJudgeIncident(t *testing.T) {
 	}
 }
 
+// TestJudgeAlone holds that one play is judged as that play, whatever its arm
+// would prove in a run with others.
+func TestJudgeAlone(t *testing.T) {
+	for _, role := range []replays.Role{replays.RoleHealthy, replays.RoleUnfixed, replays.RoleCause, replays.RoleFix, replays.RoleChallenge, replays.RoleSweep} {
+		for _, o := range []replays.Outcome{replays.Pass, replays.Fail, replays.Unknown} {
+			j := played(role, "an-arm", o, role == replays.RoleUnfixed)
+			j.Plan.Combination = &replays.PlannedCombination{On: []string{"a"}, Of: []string{"a", "b"}}
+			v := replays.JudgeAlone(j)
+			if v.Outcome != o || v.Reproduced || len(v.Vacuous)+len(v.Combinations) > 0 {
+				t.Errorf("%s: have %s, reproduced %t, vacuous %v, combinations %v; want %s alone", role, v.Outcome, v.Reproduced, v.Vacuous, v.Combinations, o)
+			}
+			if (len(v.Reasons) == 0) != (o == replays.Pass) || len(v.Arms) != 1 || v.Arms[0].Plays != 1 {
+				t.Errorf("%s: %s for %q, in %d arms", role, o, v.Reasons, len(v.Arms))
+			}
+		}
+	}
+}
+
 // TestDecidingPlay holds that an arm shows the play that decided it.
 func TestDecidingPlay(t *testing.T) {
 	one, two, three := played(replays.RoleHealthy, "healthy", replays.Pass, false), played(replays.RoleHealthy, "healthy", replays.Fail, false), played(replays.RoleHealthy, "healthy", replays.Unknown, false)

@@ -164,6 +164,46 @@ func TestGatesAllow(t *testing.T) {
 	}
 }
 
+// TestMalformedLoad holds that malformed requests are arrivals like any other: a
+// generator that makes none of them, or cannot send them, makes the play unknown,
+// also where the operation has no good ones.
+func TestMalformedLoad(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		percent string
+		spoilt  float64 // a second while the fault is held, of 100 questions
+		offered float64 // share of the good ones meanwhile
+		unsent  float64 // share meanwhile
+		want    string  // gates
+	}{
+		{"all of them", "100%", 100, 1, 0, ""},
+		{"all of them, and none is made", "100%", 0, 1, 0, "players sent 0 ask and ask-malformed/s during broken, planned 100"},
+		{"all of them, and too few are made", "100%", 90, 1, 0, "players sent 90 ask and ask-malformed/s during broken, planned 100"},
+		{"all of them, and some cannot be sent", "100%", 100, 1, 0.5, "players sent 50 ask and ask-malformed/s during broken, planned 100"},
+		{"a quarter", "25%", 25, 1, 0, ""},
+		{"a quarter, and none is made", "25%", 0, 1, 0, "players sent 75 ask and ask-malformed/s during broken, planned 100"},
+		{"a quarter, and too few good ones", "25%", 75, 0.5, 0, "players sent 37.5 ask/s during broken, planned 75"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inc := loadText(t, edited(t, smallText(t), "more: {kind: surge, node: players, operation: ask, times: 2}",
+				"more: {kind: malformed, node: players, operation: ask, percent: "+tc.percent+"}"))
+			w := newWorld(t, inc, "unfixed")
+			w.spoilt, w.offered, w.unsent = during(w.plan, "broken", tc.spoilt, 0), during(w.plan, "broken", tc.offered, 1), during(w.plan, "broken", tc.unsent, 0)
+			var have []string
+			for _, g := range replays.JudgePlay(w.record()).Validity {
+				have = append(have, g.Gate+": "+g.Reason)
+			}
+			want := tc.want
+			if want != "" {
+				want = "load-complete: " + want
+			}
+			if have := strings.Join(have, "; "); have != want {
+				t.Errorf("gates %q, want %q", have, want)
+			}
+		})
+	}
+}
+
 // TestFindings holds what the judge makes of single checks.
 func TestFindings(t *testing.T) {
 	inc := loadSmall(t)
@@ -206,6 +246,12 @@ func TestFindings(t *testing.T) {
 				return 0
 			}
 		}, replays.Pass, "noticed in broken", replays.Pass, "-", ""},
+		// At the phase's start its query reads the last second of the phase before.
+		{"eventually, but only before its phase", "unfixed", func(w *world) { w.errors = during(w.plan, "before", 40, 0) }, replays.Fail, "noticed in broken", replays.Fail, "0", ""},
+		{"eventually, sooner than it can be read", "unfixed", func(w *world) {
+			n := slices.IndexFunc(w.plan.Checks, func(c replays.PlannedCheck) bool { return c.ID == "noticed" })
+			w.plan.Checks[n].Within = 0.75
+		}, replays.Unknown, "noticed in broken", replays.Unknown, "", "it reads the 1 s before a moment"},
 		{"symptom without data", "unfixed", hides("app_wait_seconds", -1, 99), replays.Unknown, "waits in broken", replays.Unknown, "", "no samples match app_wait_seconds"},
 		{"symptom without data is not cured", "without-delay", hides("app_wait_seconds", 4, 8), replays.Unknown, "waits in broken", replays.Unknown, "", "no samples match app_wait_seconds"},
 		{"always, without data at its end", "unfixed", hides("app_open", 6, 8), replays.Unknown, "full in broken", replays.Unknown, "", "no samples match app_open"},

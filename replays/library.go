@@ -50,31 +50,20 @@ func Find(name string) (*Incident, error) {
 		if _, err := os.Stat(filepath.Join(name, FileName)); err != nil {
 			return nil, &UnknownIncidentError{name, LibraryNames()}
 		}
-		return Load(namedFS{os.DirFS(name), name}, ".")
+		return Load(folderFS(name), ".")
 	}
 	if _, err := fs.Stat(library, path.Join(name, FileName)); err == nil {
-		return Load(namedFS{library, "replays"}, name)
+		return Load(topologies.NamedFS{FS: library, Root: "replays"}, name)
 	}
 	// Lstat: a link that leads nowhere is told as such, not as an unknown incident.
 	if _, err := os.Lstat(filepath.Join(name, FileName)); err == nil {
-		return Load(namedFS{os.DirFS(name), name}, ".")
+		return Load(folderFS(name), ".")
 	}
 	return nil, &UnknownIncidentError{name, LibraryNames()}
 }
 
-// namedFS is a file system whose place is known, so that errors can name files
-// as people would open them.
-type namedFS struct {
-	fs.FS
-	root string
-}
+// folderFS is a folder on disk, of which errors name files by the path that leads
+// there.
+func folderFS(dir string) fs.FS { return topologies.NamedFS{FS: os.DirFS(dir), Root: dir} }
 
-// Stat looks at a file without opening it: a pipe would be waited for.
-func (n namedFS) Stat(name string) (fs.FileInfo, error) { return fs.Stat(n.FS, name) }
-
-func displayPath(fsys fs.FS, file string) string {
-	if n, ok := fsys.(namedFS); ok {
-		return filepath.Join(n.root, filepath.FromSlash(file))
-	}
-	return file
-}
+func displayPath(fsys fs.FS, file string) string { return topologies.DisplayPath(fsys, file) }

@@ -351,6 +351,10 @@ func (l *loader) checks() error {
 			if err != nil {
 				return l.queryError(err, "check "+c.ID, group.field, n, "query")
 			}
+			if back := query.LooksBack(readOver); c.Holds.Mode == HoldsEventually && c.Holds.Within < back {
+				return l.fail(fmt.Sprintf("check %s may hold within %s, and reads the %s before each moment: none of them lies in the phase", c.ID, c.Holds.Within, back),
+					fmt.Sprintf("write eventually within %s or more", back), group.field, n, "holds")
+			}
 			c.query = query
 		}
 	}

@@ -122,14 +122,20 @@ func (l *loader) change(c Change, keys ...any) error {
 	if err := l.traffic(c.Traffic, at("traffic")...); err != nil {
 		return err
 	}
+	if !(c.Load >= 0 && c.Load <= mostLoad) {
+		return l.fail(fmt.Sprintf("load: %v times as many players", c.Load), fmt.Sprintf("write a factor above 0 and up to %d, such as 0.5 for half of them", mostLoad), at("load")...)
+	}
 	if c.empty() {
 		return l.fail(fmt.Sprintf("%v changes nothing", keys[len(keys)-2]), "name overlays, or faults to remove, replace or add, or traffic", keys...)
 	}
 	return nil
 }
 
+// mostLoad is more than any test of load needs; above it somebody mistyped.
+const mostLoad = 100
+
 func (c Change) empty() bool {
-	return len(c.Overlays)+len(c.Remove)+len(c.Replace)+len(c.Add)+len(c.Traffic) == 0
+	return len(c.Overlays)+len(c.Remove)+len(c.Replace)+len(c.Add)+len(c.Traffic) == 0 && c.Load == 0
 }
 
 func (l *loader) overlay(name string, keys ...any) error {
@@ -246,8 +252,7 @@ func (l *loader) plans() error {
 		}
 		plans[arm] = plan
 		for _, f := range plan.Faults {
-			name, _, _ := strings.Cut(f.Name, "#")
-			held[name] = true
+			held[nameOf(f)] = true
 		}
 	}
 	for _, f := range l.inc.Faults {

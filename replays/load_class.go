@@ -28,6 +28,7 @@ func (l *loader) class() error {
 		{"trigger", c.Trigger == "", "name the phase of the trigger: trigger: burst"},
 		{"wait", c.Wait == "", "name the phase after the trigger, in which the load is unchanged: wait: quiet"},
 		{"unfixed", len(c.Unfixed) == 0, "say what the documented outage is: unfixed: one of " + strings.Join(outageClasses, ", ")},
+		{"client_timeout", c.ClientTimeout == 0, fmt.Sprintf("say how long a client waits for an answer: client_timeout: 300ms; the wait lasts %d of them or more", clientTimeouts)},
 	} {
 		if r.empty {
 			return l.fail(fmt.Sprintf("class has no %s", r.field), r.hint, keyOf("class"))
@@ -104,6 +105,27 @@ func (l *loader) classWait(c *ClassTest) error {
 		return l.fail(fmt.Sprintf("phase %s lasts %s: to see what becomes of the outage takes %s", c.Wait, lasts, least),
 			"make it longer, or say why less is enough: wait_at_least: {lasts: 8s, reason: …}", "class", "wait")
 	}
+	return l.classPush(c)
+}
+
+// classPush holds that a push is long enough to be read, and that all of the load
+// is there after it for long enough to take the system down again: clients must
+// have had the time to give up and try again, as in the wait.
+func (l *loader) classPush(c *ClassTest) error {
+	if c.Push == "" {
+		return nil
+	}
+	for _, p := range []struct {
+		field, name, shows string
+		least              time.Duration
+	}{
+		{"push", c.Push, "to read what a cut in load does", shortestWait},
+		{"again", c.Again, "to see whether all of the load is carried again", max(shortestWait, min(clientTimeouts*c.ClientTimeout, c.WaitFor()))},
+	} {
+		if lasts := l.inc.phase(p.name).Lasts; lasts < p.least {
+			return l.fail(fmt.Sprintf("phase %s lasts %s: %s takes %s", p.name, lasts, p.shows, p.least), "make it longer", "class", p.field)
+		}
+	}
 	return nil
 }
 
@@ -129,8 +151,8 @@ func (l *loader) classes(names Names, keys ...any) error {
 }
 
 // classLoad holds, in every arm whose kind of outage is looked at, that the
-// trigger ends, that the load is the same before and after it, and that a push
-// cuts it.
+// trigger ends, that the load is the same before and after it, that a push cuts
+// it, and that faults leave alone what comes after the trigger.
 func (l *loader) classLoad(plans map[string]*Plan, arms []string) error {
 	c := l.inc.Class
 	if c == nil {
@@ -164,6 +186,38 @@ func (l *loader) classLoad(plans map[string]*Plan, arms []string) error {
 		if cut, whole := p.load(push), p.load(baseline); ok && cut >= whole {
 			return l.fail(fmt.Sprintf("%sphase %s does not cut the load: it asks for %g/s, and phase %s for %g/s", where, c.Push, cut, c.Baseline, whole),
 				cutHint, "class", "push")
+		}
+		if err := l.classFaults(p, where); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// classFaults holds that no fault comes or goes once the trigger is gone. What one
+// does there would be taken for what becomes of the outage: a fault that begins in
+// the wait keeps a system down that is well, and one that ends with the push brings
+// back a system that is not.
+func (l *loader) classFaults(p *Plan, where string) error {
+	c := p.Class
+	baseline, _ := p.Phase(c.Baseline)
+	last, pushed := p.Phase(c.Again)
+	if !pushed {
+		last, _ = p.Phase(c.Wait)
+	}
+	for _, f := range p.Faults {
+		if f.Condition || f.Start <= baseline.Start && f.End >= last.End {
+			continue
+		}
+		for _, in := range []struct{ field, name string }{{"wait", c.Wait}, {"push", c.Push}, {"again", c.Again}} {
+			if phase, ok := p.Phase(in.name); ok && f.Start < phase.End && f.End > phase.Start {
+				hint := fmt.Sprintf("end it with phase %s, hold it in all of these phases or make it a condition", c.Trigger)
+				if where != "" {
+					hint += "; or leave the arm's class out"
+				}
+				return l.fail(fmt.Sprintf("%sfault %s is held in phase %s, and not all the time from phase %s to phase %s", where, nameOf(f), in.name, c.Baseline, last.Name),
+					hint, "class", in.field)
+			}
 		}
 	}
 	return nil

@@ -174,6 +174,19 @@ func (p *Plan) surge(node, op string, phase PlannedPhase) float64 {
 	return factor
 }
 
+// arrivals is what faults multiply all arrivals of an operation by over a whole
+// phase. A factor below one takes none of them away: it is the share that the
+// operation still counts, and the others are counted as malformed ones.
+func (p *Plan) arrivals(node, op string, phase PlannedPhase) float64 {
+	factor := 1.0
+	for _, s := range p.Surges {
+		if s.Node == node && s.Operation == op && s.Start <= phase.Start && s.End >= phase.End {
+			factor *= max(1, s.Times)
+		}
+	}
+	return factor
+}
+
 // asked is what a phase asks for, with what faults add to it, by node and
 // operation, per second.
 func (p *Plan) asked(phase PlannedPhase) map[string]float64 {
@@ -216,6 +229,9 @@ func (i *Incident) Plan(arm string, seed uint64) (*Plan, error) {
 	if err := i.planFaults(p, a); err != nil {
 		return nil, err
 	}
+	if err := planOverlaps(p); err != nil {
+		return nil, err
+	}
 	if err := i.planLinks(p); err != nil {
 		return nil, err
 	}
@@ -228,9 +244,12 @@ func (i *Incident) planPhases(p *Plan, a armSpec) {
 	start := 0.0
 	for _, ph := range i.Phases {
 		rates := map[string]map[string]float64{}
-		layers := []Traffic{i.Traffic, ph.Traffic}
+		layers, load := []Traffic{i.Traffic, ph.Traffic}, 1.0
 		for _, c := range a.changes {
 			layers = append(layers, c.Traffic)
+			if c.Load != 0 {
+				load *= c.Load
+			}
 		}
 		for _, layer := range layers {
 			for node, ops := range layer {
@@ -238,7 +257,7 @@ func (i *Incident) planPhases(p *Plan, a armSpec) {
 					rates[node] = map[string]float64{}
 				}
 				for op, rate := range ops {
-					rates[node][op] = float64(rate)
+					rates[node][op] = float64(rate) * load
 				}
 			}
 		}

@@ -169,32 +169,55 @@ func (i *Incident) planTargets(p *Plan, name string, spec FaultSpec, start, end 
 		}
 		p.Surges = append(p.Surges, PlannedSurge{name, node, op, f.TrafficFactor(), start, end})
 	}
+	if f, ok := spec.Fault.(faults.FrontFault); ok {
+		return planFront(p, name, f)
+	}
 	return nil
 }
 
 // planWays checks the two nodes of a fault that redirects a generator's load.
 // Whether they are its targets only the generator can say, when the fault is armed.
 func planWays(p *Plan, name, generator string, f faults.RedirectingFault) error {
-	var linked []string
-	for _, l := range p.nodes.Links {
-		if l.Client == generator && !slices.Contains(linked, l.Server) {
-			linked = append(linked, l.Server)
-		}
-	}
 	from, to := f.Ways()
 	for _, end := range []struct{ field, node string }{{"from", from}, {"to", to}} {
-		if _, exists := p.nodes.Node(end.node); !exists {
-			return &targetError{name, end.field, 0, fmt.Sprintf("unknown node %q", end.node), near(end.node, nodeNames(p.nodes))}
-		}
-		if !slices.Contains(linked, end.node) {
-			hint := "name it under links: of " + generator + ", and as a target or spare in its configuration"
-			if len(linked) > 0 {
-				hint = fmt.Sprintf("it is linked to %s; or %s", strings.Join(linked, ", "), hint)
-			}
-			return &targetError{name, end.field, 0, fmt.Sprintf("%s is not linked to %s, so that it sends nothing there", generator, end.node), hint}
+		if err := planLinked(p, name, end.field, generator, end.node, "as a target or spare in its configuration"); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// planFront checks the two nodes of a fault in how a front spreads requests.
+// Whether the second is in one of its routes only the front can say, when the fault
+// is armed.
+func planFront(p *Plan, name string, f faults.FrontFault) error {
+	front, to := f.Front()
+	if n, exists := p.nodes.Node(front); !exists || n.Front == 0 {
+		return &targetError{name, "node", 0, fmt.Sprintf("unknown front %q", front), nearFront(front, p.nodes)}
+	}
+	return planLinked(p, name, "to", front, to, "in a route of its command or settings")
+}
+
+// planLinked checks that a node which a fault names in a field is there and that a
+// client is linked to it; also is where the client must name it as well.
+func planLinked(p *Plan, name, field, client, node, also string) error {
+	if _, exists := p.nodes.Node(node); !exists {
+		return &targetError{name, field, 0, fmt.Sprintf("unknown node %q", node), near(node, nodeNames(p.nodes))}
+	}
+	var linked []string
+	for _, l := range p.nodes.Links {
+		if l.Client == client && !slices.Contains(linked, l.Server) {
+			linked = append(linked, l.Server)
+		}
+	}
+	if slices.Contains(linked, node) {
+		return nil
+	}
+	hint := "name it under links: of " + client + ", and " + also
+	if len(linked) > 0 {
+		hint = fmt.Sprintf("it is linked to %s; or %s", strings.Join(linked, ", "), hint)
+	}
+	return &targetError{name, field, 0, fmt.Sprintf("%s is not linked to %s, so that it sends nothing there", client, node), hint}
 }
 
 // planSides checks the two groups of nodes of a fault that divides them.
@@ -272,6 +295,20 @@ func nearHost(pattern string, t *topologies.Topology) string {
 		names[n] = t.Hosts[n].Name
 	}
 	return near(pattern, names)
+}
+
+// nearFront says which front may be meant.
+func nearFront(name string, t *topologies.Topology) string {
+	var names []string
+	for _, n := range t.Nodes {
+		if n.Front != 0 {
+			names = append(names, n.Name)
+		}
+	}
+	if len(names) == 0 {
+		return `the topology has none: give the service of image relapse, with command: [service, front], the label relapse.front: "9091"`
+	}
+	return near(name, names)
 }
 
 func linkNames(t *topologies.Topology) []string {

@@ -69,6 +69,28 @@ func TestHostFaultsStopTheirNodes(t *testing.T) {
 	}
 }
 
+func TestNeedsHosts(t *testing.T) {
+	if loadSmall(t).NeedsHosts() {
+		t.Error("an incident without hosts needs some")
+	}
+	inc, err := replays.Load(machines(t, "{kind: cpu-hog, hosts: [host-1], cores: 0.3}"), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !inc.NeedsHosts() {
+		t.Error("an incident with hosts needs none")
+	}
+	// Those of a single arm count as well.
+	fsys := small(smallText(t)).(fstest.MapFS)
+	fsys["line/overlays/patient.yaml"] = &fstest.MapFile{Data: []byte("x-hosts:\n  host-1: {memory: 128m}\nservices:\n  store:\n    cgroup_parent: host-1\n")}
+	if inc, err = replays.Load(fsys, "."); err != nil {
+		t.Fatal(err)
+	}
+	if !inc.NeedsHosts() {
+		t.Error("an incident with hosts in one arm needs none")
+	}
+}
+
 // What is told of a node at the end of a play.
 func TestNodeEvent(t *testing.T) {
 	for _, tc := range []struct {

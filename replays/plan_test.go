@@ -189,7 +189,9 @@ func TestPlannedTargets(t *testing.T) {
 		// Only one of its directions is a link.
 		{"partition", "more: {kind: partition, sides: [['se*', store], [players]]}", "[players -> server:8080 server -> store:11211]", "[]", "[]"},
 	} {
-		p := plan(t, loadText(t, strings.Replace(smallText(t), more, tc.fault, 1)), "unfixed")
+		// Of the store's death nothing is asked here, and nothing else may stop it then.
+		text := edited(t, smallText(t), more, tc.fault, "dead: {kind: kill, nodes: [store]}", `dead: {kind: blackhole, links: ["server -> store"]}`)
+		p := plan(t, loadText(t, text), "unfixed")
 		surges := []string{}
 		for _, s := range p.Surges {
 			surges = append(surges, fmt.Sprint(s.Operation, " ", s.Times))
@@ -225,6 +227,25 @@ func TestARedirectIsPlanned(t *testing.T) {
 	}
 }
 
+// A skew is planned where its node is a front and linked to the other one.
+func TestASkewIsPlanned(t *testing.T) {
+	const more = "more: {kind: surge, node: players, operation: ask, times: 2}"
+	fsys := small(strings.Replace(smallText(t), more, "more: {kind: skew, node: server, to: store, share: 70%}", 1)).(fstest.MapFS)
+	line := fsys["line/compose.yaml"]
+	line.Data = bytes.Replace(line.Data, []byte("relapse.probe: tcp}"), []byte(`relapse.probe: tcp, relapse.front: "9091"}`), 1)
+	inc, err := replays.Load(fsys, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := plan(t, inc, "unfixed")
+	if !slices.ContainsFunc(p.Faults, func(f replays.PlannedFault) bool { return f.Kind == "skew" }) {
+		t.Errorf("faults: have %+v, want a skew among them", p.Faults)
+	}
+	if len(p.Surges) > 0 || len(p.Stopped) > 0 {
+		t.Errorf("have surges %v and stopped nodes %v, want none: no rate changes", p.Surges, p.Stopped)
+	}
+}
+
 func TestArms(t *testing.T) {
 	inc := loadSmall(t)
 	want := []string{
@@ -245,6 +266,33 @@ func TestArms(t *testing.T) {
 	}
 	if stopped := plan(t, inc, "fix-patience-under-death").Stopped; !slices.Equal(stopped, []string{"store"}) {
 		t.Errorf("stopped %v, want store", stopped)
+	}
+}
+
+// TestLoad holds that a change of load multiplies all rates, those of a phase and
+// of other changes too.
+func TestLoad(t *testing.T) {
+	for _, tc := range []struct {
+		name, fix, challenge string
+		want                 []float64 // of ask, by phase
+	}{
+		{"none", "{overlays: [patient]}", "{traffic: {players: {ask: 150/s}}}", []float64{150, 150, 150}},
+		{"half", "{overlays: [patient], load: 0.5}", "{add: {broken: [dead]}}", []float64{50, 100, 50}},
+		{"half of other traffic", "{overlays: [patient], load: 0.5}", "{traffic: {players: {ask: 150/s}}}", []float64{75, 75, 75}},
+		{"half of a half", "{overlays: [patient], load: 0.5}", "{load: 0.5}", []float64{25, 50, 25}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inc := loadText(t, edited(t, smallText(t), "change: {overlays: [patient]}", "change: "+tc.fix,
+				"change: {traffic: {players: {ask: 150/s}}}", "change: "+tc.challenge,
+				"name: broken, lasts: 4s", "name: broken, lasts: 4s, traffic: {players: {ask: 200/s}}"))
+			var have []float64
+			for _, p := range plan(t, inc, "fix-patience-under-crowd").Phases {
+				have = append(have, p.Traffic["players"]["ask"])
+			}
+			if !slices.Equal(have, tc.want) {
+				t.Errorf("have %v, want %v", have, tc.want)
+			}
+		})
 	}
 }
 

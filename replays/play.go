@@ -260,7 +260,14 @@ func (p *play) phases(ctx context.Context) error {
 
 // timeline closes a phase's channel of loaded, by its start, once the phase has
 // its traffic.
-func (p *play) timeline(ctx context.Context, moment func(float64) time.Time, loaded map[float64]chan struct{}) error {
+func (p *play) timeline(ctx context.Context, moment func(float64) time.Time, loaded map[float64]chan struct{}) (err error) {
+	defer func() {
+		// Noted here: what is undone and stopped afterwards takes seconds that are
+		// no phase's.
+		if err != nil {
+			p.log.write(Event{Event: EventPhasesCut})
+		}
+	}()
 	for _, phase := range p.plan.Phases {
 		if err := until(ctx, moment(phase.Start)); err != nil {
 			return err

@@ -58,6 +58,7 @@ const (
 	EventStarted       = "started"        // every node is ready
 	EventPhase         = "phase"          // a phase begins
 	EventPhasesEnd     = "phases-end"     // the last phase ended
+	EventPhasesCut     = "phases-cut"     // the phases ended before the last one's end: the rig failed, or somebody interrupted
 	EventFault         = "fault"          // a fault took a step, see faults.Step
 	EventNodeDead      = "node-dead"      // a node is found dead at the end
 	EventNodeRestarted = "node-restarted" // the engine started a node again, by its restart policy; detail: how often
@@ -208,7 +209,7 @@ func (r *Record) readRules() error {
 
 // Incident reads the incident as it was when the play was made.
 func (r *Record) Incident() (*Incident, error) {
-	return Load(os.DirFS(filepath.Join(r.Dir, incidentFolder)), ".")
+	return Load(folderFS(filepath.Join(r.Dir, incidentFolder)), ".")
 }
 
 // Logs gives the paths of the nodes' logs, by node.
@@ -230,6 +231,29 @@ func (r *Record) Origin() (time.Time, bool) {
 		}
 	}
 	return time.Time{}, false
+}
+
+// played is how much of its phases a play went through, in seconds. A journal
+// without their end, as of a tool that was killed, counts as far as the last
+// thing that happened to a phase or a fault.
+func (r *Record) played() float64 {
+	first := slices.IndexFunc(r.Events, func(e Event) bool { return e.Event == EventPhase })
+	if first < 0 {
+		return 0
+	}
+	origin := r.Events[first].T
+	end := origin
+	for _, e := range r.Events {
+		switch e.Event {
+		case EventPhasesEnd:
+			return r.Plan.Length()
+		case EventPhasesCut:
+			return min(e.T-origin, r.Plan.Length())
+		case EventPhase, EventFault:
+			end = max(end, e.T)
+		}
+	}
+	return min(end-origin, r.Plan.Length())
 }
 
 // ending says why a play ended early, where it says so itself.

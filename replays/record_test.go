@@ -215,6 +215,13 @@ func TestReadRun(t *testing.T) {
 	if m := one.Matrix; m.Incident != "small" || !slices.Equal(m.Arms, []string{"healthy"}) || m.Repeat != 1 || m.Seed != 7 || len(one.Plays) != 1 {
 		t.Errorf("matrix of one play: %+v", m)
 	}
+	// Among others it would prove nothing without the un-fixed arm.
+	if one, err = replays.ReadRun(filepath.Join(dir, "fix-patience-1")); err != nil {
+		t.Fatal(err)
+	}
+	if v := one.Verdict; v.Outcome != replays.Pass || v.Timing.Phases != 12 {
+		t.Errorf("a fix alone is %s, timing %+v; want pass and 12 s of phases", v.Outcome, v.Timing)
+	}
 }
 
 // TestPlayWithoutEngine holds that a play that cannot start leaves a record

@@ -21,7 +21,7 @@ type Verdict struct {
 	Record     string       `json:"record"`
 	Timing     Timing       `json:"timing"`
 
-	Combinations []Combination  `json:"combinations"` // every one of the causes combined; none where none is, or only all of them were played
+	Combinations []Combination  `json:"combinations"` // every one of the causes combined; none where none is, only all of them were played, or one play is judged alone
 	Sweeps       []SweepVerdict `json:"sweeps"`
 }
 
@@ -29,8 +29,8 @@ type Verdict struct {
 type Timing struct {
 	SetUp     float64 `json:"set_up"`     // for getting images, once a machine
 	Total     float64 `json:"total"`      // from the first play's start to the last one's end, without SetUp
-	Phases    float64 `json:"phases"`     // sum of all phases played
-	Ratio     float64 `json:"ratio"`      // Total / Phases
+	Phases    float64 `json:"phases"`     // sum of all phases, as far as they were played
+	Ratio     float64 `json:"ratio"`      // Total / Phases; 0 where no phase was played
 	WorstOver float64 `json:"worst_over"` // longest time of one play beyond its phases
 }
 
@@ -44,12 +44,13 @@ type Vacuous struct {
 // Cell says whether an arm is an outage, and what says so.
 type Cell struct {
 	Arm string `json:"arm"`
-	// Outage is whether at least one objective failed in the play that decided the
-	// arm; null where that is not known.
+	// Outage is whether at least one objective failed in any valid play of the arm;
+	// null where that is not known of any.
 	Outage *bool `json:"outage"`
 	// DecidedBy is the objective that would turn it over first: of an outage the
 	// one that is furthest from holding, since all that fail must hold again;
-	// otherwise the one that is nearest to failing.
+	// otherwise the one that is nearest to failing. Of several plays it is that of
+	// the worst: the outage with the furthest one, else the play with the nearest.
 	DecidedBy string   `json:"decided_by"`
 	Phase     string   `json:"phase"`
 	Got       string   `json:"got"`
@@ -104,7 +105,7 @@ type PlayVerdict struct {
 	Outcome  Outcome       `json:"outcome"`
 	Seed     uint64        `json:"seed"`
 	Seconds  float64       `json:"seconds"` // from the play's start to its end
-	Phases   float64       `json:"phases"`  // sum of its phases, seconds
+	Phases   float64       `json:"phases"`  // sum of its phases, as far as they were played, seconds
 	Findings []Finding     `json:"findings"`
 	Faults   []FaultTiming `json:"faults"`
 	Validity []Gate        `json:"validity"` // gates that did not hold

@@ -266,7 +266,11 @@ func (m Matrix) write(dir string) error { return WriteJSON(filepath.Join(dir, ma
 
 // judge weighs the plays and adds what the run cost.
 func (m Matrix) judge(plays []Judged, dir string) Verdict {
-	v := JudgeIncident(plays, m.Repeat)
+	return m.told(JudgeIncident(plays, m.Repeat), plays, dir)
+}
+
+// told adds to a verdict what the run cost, and why it ended early.
+func (m Matrix) told(v Verdict, plays []Judged, dir string) Verdict {
 	v.Record = dir
 	if m.Trouble != "" {
 		v.Outcome = Worst(v.Outcome, Unknown)
@@ -297,8 +301,8 @@ type Run struct {
 	Verdict Verdict
 }
 
-// ReadRun reads and judges a folder again: that of one play, or that of a run
-// with several.
+// ReadRun reads and judges a folder again: that of one play, which is judged
+// alone, or that of a run with several.
 func ReadRun(dir string) (*Run, error) {
 	run := &Run{}
 	folders := []string{dir}
@@ -326,6 +330,8 @@ func ReadRun(dir string) (*Run, error) {
 			Incident: r.Plan.Incident, Arms: []string{r.Plan.Arm}, Repeat: 1, Seed: r.Plan.Seed,
 			Started: r.Environment.Started, Command: r.Environment.Command, Seconds: r.Environment.Seconds,
 		}
+		run.Verdict = run.Matrix.told(JudgeAlone(run.Plays[0]), run.Plays, dir)
+		return run, nil
 	}
 	run.Verdict = run.Matrix.judge(run.Plays, dir)
 	return run, nil

@@ -22,7 +22,8 @@ type world struct {
 	plan     *replays.Plan
 	answered func(t float64) float64 // share of the questions
 	offered  func(t float64) float64 // share of the planned rate
-	unsent   func(t float64) float64 // share of the offered questions
+	spoilt   func(t float64) float64 // malformed questions a second; nil where none can be
+	unsent   func(t float64) float64 // share of the offered questions, of malformed ones too
 	wait     func(t float64) float64 // seconds
 	open     func(t float64) float64
 	errors   func(t float64) float64 // a second
@@ -131,7 +132,7 @@ func (w *world) record() *replays.Record {
 
 func (w *world) samples() *samples.Store {
 	s := samples.NewStore()
-	var offered, ok, failed, unsent, errors, steal float64
+	var offered, ok, failed, unsent, spoilt, spoiltUnsent, errors, steal float64
 	const period = 0.25
 	for n := -1; n <= int(w.plan.Length()/period)+1; n++ {
 		t := float64(n) * period
@@ -157,6 +158,12 @@ func (w *world) samples() *samples.Store {
 		put("relapse_requests_total", ok, "node", "players", "op", "ask", "outcome", "ok")
 		put("relapse_requests_total", failed, "node", "players", "op", "ask", "outcome", "error")
 		put("relapse_requests_total", unsent, "node", "players", "op", "ask", "outcome", "unsent")
+		if w.spoilt != nil {
+			spoilt += w.spoilt(t) * period
+			spoiltUnsent += w.spoilt(t) * w.unsent(t) * period
+			put("relapse_offered_total", spoilt, "node", "players", "op", "ask-malformed")
+			put("relapse_requests_total", spoiltUnsent, "node", "players", "op", "ask-malformed", "outcome", "unsent")
+		}
 		for _, le := range []float64{0.001, 0.01, 0.1, 1, math.Inf(1)} {
 			count := 0.0
 			if w.late <= le {

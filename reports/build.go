@@ -133,6 +133,9 @@ func environment(run *replays.Run) Environment {
 		slices.Sort(image.Versions)
 		out.Images = append(out.Images, image)
 	}
+	for _, r := range run.Matrix.Resumed {
+		out.Resumed = append(out.Resumed, Resumption{At: r.At, After: r.After, Tool: r.Tool.Version, Commit: r.Tool.Commit, Dirty: r.Tool.Dirty})
+	}
 	return out
 }
 

@@ -236,6 +236,7 @@ class:
   baseline: before
   trigger: broken
   wait: after
+  client_timeout: 300ms
   wait_at_least: {lasts: 4s, reason: The store forgets at once}
   unfixed: trigger-bound
 `)

@@ -41,7 +41,7 @@ func reportsByName() map[string]reports.Report {
 	unknown.Verdict.Arms = []replays.ArmVerdict{unknown.Verdict.Arms[0], a}
 	unknown.Verdict.Outcome, unknown.Verdict.Reproduced = replays.Unknown, false
 	unknown.Verdict.Reasons = []string{"arm unfixed is unknown in 3 of 3 plays: cache-saturation was never seen in effect"}
-	return map[string]reports.Report{"sample": sample(), "unknown": unknown, "empty": {}, "together": together()}
+	return map[string]reports.Report{"sample": sample(), "unknown": resumed(unknown), "empty": {}, "together": together()}
 }
 
 func golden(t *testing.T, name string, got []byte) {
@@ -168,7 +168,7 @@ func TestHostileTextIsShownAsText(t *testing.T) {
 	fences := regexp.MustCompile("(?s)```.*?```")
 	spans := regexp.MustCompile("`[^`]*`")
 	for _, f := range reports.Formats() {
-		files, err := f.Render(poisoned(sample()))
+		files, err := f.Render(poisoned(resumed(sample())))
 		more, moreErr := f.Render(poisoned(together()))
 		if err := errors.Join(err, moreErr); err != nil {
 			t.Fatalf("%s: %v", f.Name, err)

@@ -45,6 +45,7 @@ var htmlFuncs = template.FuncMap{
 	"date":     dateText,
 	"yes":      func(b *bool) bool { return b != nil && *b },
 	"kofn":     kOfN,
+	"plays":    func(n int) string { return plural(n, "play", "plays") },
 	"paras":    paragraphs,
 	"join":     func(s []string) string { return strings.Join(s, ", ") },
 	"policy":   func() string { return contentPolicy },

@@ -401,12 +401,11 @@ func (d *doc) validity(p page) {
 		d.line("")
 	}
 	e := p.Environment
-	commit := text(orElse(e.Commit, "not recorded"))
-	if e.Dirty {
-		commit += " with uncommitted changes"
-	}
 	d.line("- Run: %s, %s", code(e.Run), dateText(e.Date))
-	d.line("- Tool: relapse %s, commit %s", text(orElse(e.Tool, "(version not recorded)")), commit)
+	d.line("- Tool: %s", buildText(e.Tool, e.Commit, e.Dirty))
+	for _, r := range e.Resumed {
+		d.line("- Resumed: %s, after %s, by %s", dateText(r.At), plural(r.After, "play", "plays"), buildText(r.Tool, r.Commit, r.Dirty))
+	}
 	d.line("- Command line: %s; seed %d", code(e.Command), e.Seed)
 	d.line("- Machine: %s, kernel %s, %d CPUs, %s, %s, cgroup %s", text(orElse(e.Machine.OS, "not recorded")), text(orElse(e.Machine.Kernel, "not recorded")),
 		e.Machine.CPUs, bytesText(e.Machine.MemoryBytes), text(orElse(e.Machine.Engine, "engine not recorded")), text(orElse(e.Machine.Cgroup, "not recorded")))
@@ -421,6 +420,15 @@ func (d *doc) validity(p page) {
 		}
 		d.line("")
 	}
+}
+
+// buildText names a build of the tool, as Markdown.
+func buildText(version, commit string, dirty bool) string {
+	build := fmt.Sprintf("relapse %s, commit %s", text(orElse(version, "(version not recorded)")), text(orElse(commit, "not recorded")))
+	if dirty {
+		build += " with uncommitted changes"
+	}
+	return build
 }
 
 func (d *doc) evidence(r Report) {

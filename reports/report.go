@@ -193,6 +193,19 @@ type Environment struct {
 	Seed    uint64    `json:"seed"`    //
 	Machine Machine   `json:"machine"`
 	Images  []Image   `json:"images"`
+	// Resumed tells, in order, of every time that the run had ended early and was
+	// gone on with; none for a run that went through.
+	Resumed []Resumption `json:"resumed,omitempty"`
+}
+
+// Resumption is that a run was gone on with. The plays after it are those of its
+// own build, which may be another than that of the plays before.
+type Resumption struct {
+	At     time.Time `json:"at"`
+	After  int       `json:"after"`  // plays
+	Tool   string    `json:"tool"`   // version of relapse
+	Commit string    `json:"commit"` //
+	Dirty  bool      `json:"dirty"`  // built from a tree with uncommitted changes
 }
 
 // Machine is where it was played.

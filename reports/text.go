@@ -71,8 +71,12 @@ func Summary(w io.Writer, v replays.Verdict, colour bool) error {
 		fmt.Fprintf(&b, "vacuous: %s %s %s in every arm, so it proves nothing\n", c.Kind, printable(c.Check), held)
 	}
 	if t := v.Timing; t.Total > 0 {
-		fmt.Fprintf(&b, "\n%s in all for %s of phases (%.2f times); the slowest play took %s beyond its phases\n",
-			seconds(t.Total), seconds(t.Phases), t.Ratio, seconds(t.WorstOver))
+		times := "" // of no phase at all there is no ratio
+		if t.Phases > 0 {
+			times = fmt.Sprintf(" (%.2f times)", t.Ratio)
+		}
+		fmt.Fprintf(&b, "\n%s in all for %s of phases%s; the slowest play took %s beyond its phases\n",
+			seconds(t.Total), seconds(t.Phases), times, seconds(t.WorstOver))
 		if t.SetUp >= 1 {
 			fmt.Fprintf(&b, "getting images took another %s, which is done once a machine\n", seconds(t.SetUp))
 		}

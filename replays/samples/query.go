@@ -173,6 +173,36 @@ func (q *Query) bind(phase time.Duration) (bound, error) {
 	return b, nil
 }
 
+// LooksBack is how far before its moment the check reads, with a phase of the
+// given length: the range of a selector, or [Lookback] for one without, with its
+// offset, and on top of that the subqueries around it. It is never less than
+// Lookback.
+func (q *Query) LooksBack(phase time.Duration) time.Duration {
+	back := Lookback
+	tree, err := promqlParser().ParseExpr(q.substitute(model.Duration(phase.Round(time.Millisecond)).String()))
+	if err != nil {
+		return back // evaluating it says so
+	}
+	parser.Inspect(tree, func(n parser.Node, path []parser.Node) error {
+		selector, ok := n.(*parser.VectorSelector)
+		if !ok {
+			return nil
+		}
+		reach, own := selector.OriginalOffset, Lookback
+		for _, above := range path {
+			switch x := above.(type) {
+			case *parser.MatrixSelector:
+				own = x.Range
+			case *parser.SubqueryExpr:
+				reach += x.Range + x.OriginalOffset
+			}
+		}
+		back = max(back, reach+own)
+		return nil
+	})
+	return back
+}
+
 // refuse makes an error at a byte offset of the expression.
 func (q *Query) refuse(offset int, problem, hint string) error {
 	offset = min(max(offset, 0), len(q.expr))

@@ -244,3 +244,32 @@ func TestParseQueryPlaceholderInStrings(t *testing.T) {
 		}
 	}
 }
+
+// TestLooksBack holds how far before its moment a check reads.
+func TestLooksBack(t *testing.T) {
+	for _, tt := range []struct {
+		query string
+		want  time.Duration
+	}{
+		{`servers > 1`, samples.Lookback},
+		{`rate(requests_total[1s]) > 1`, time.Second},
+		{`rate(requests_total[500ms]) > 1`, samples.Lookback}, // never less
+		{`rate(requests_total[3s]) > 1`, 3 * time.Second},
+		{`rate(requests_total[$phase]) > 1`, 2 * time.Second},
+		{`rate(requests_total[1s]) / rate(answers_total[4s]) > 1`, 4 * time.Second},
+		{`rate(requests_total[1s]) > on() rate(answers_total[5s])`, 5 * time.Second},
+		{`servers offset 3s > 1`, 3*time.Second + samples.Lookback},
+		{`rate(requests_total[1s] offset 3s) > 1`, 4 * time.Second},
+		{`max_over_time(servers[3s:250ms]) > 1`, 3*time.Second + samples.Lookback},
+		{`max_over_time(rate(requests_total[2s])[3s:250ms] offset 1s) > 1`, 6 * time.Second},
+	} {
+		q, err := samples.ParseQuery(tt.query)
+		if err != nil {
+			t.Errorf("%s: %v", tt.query, err)
+			continue
+		}
+		if have := q.LooksBack(2 * time.Second); have != tt.want {
+			t.Errorf("%s: looks back %s, want %s", tt.query, have, tt.want)
+		}
+	}
+}

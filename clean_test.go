@@ -1,0 +1,21 @@
+package main
+
+import (
+	"testing"
+
+	"relapse/topologies"
+)
+
+func TestRemoved(t *testing.T) {
+	for _, tc := range []struct {
+		have topologies.Swept
+		want string
+	}{
+		{topologies.Swept{}, "removed 0 containers, 0 networks and 0 parent cgroups of nodes"},
+		{topologies.Swept{Runs: []string{"a"}, Containers: 7, Networks: 1, Hosts: 3}, "removed 7 containers, 1 networks and 3 parent cgroups of nodes"},
+	} {
+		if have := removed(tc.have); have != tc.want {
+			t.Errorf("%+v: have %q, want %q", tc.have, have, tc.want)
+		}
+	}
+}
