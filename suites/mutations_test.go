@@ -18,23 +18,12 @@ import (
 // The tester is tested: incidents that are wrong on purpose must be caught.
 var _ = Describe("a mutated incident is caught", Ordered, Label("smoke", "nightly", "mutations"), func() {
 	const original = "account-service"
-	var verdict func(ctx SpecContext, mutate func(dir string), arms ...string) replays.Verdict
-	BeforeAll(func() {
-		verdict = func(ctx SpecContext, mutate func(dir string), arms ...string) replays.Verdict {
-			dir := copyIncident(original)
-			mutate(dir)
-			inc, err := replays.Find(dir)
-			Expect(err).NotTo(HaveOccurred(), "the mutated incident must load: it is wrong, not malformed")
-			o := options("mutated")
-			o.Arms = arms
-			v, err := replays.Verify(ctx, inc, o)
-			Expect(err).NotTo(HaveOccurred(), "the rig failed")
-			return v
-		}
-	})
+	verdict := func(ctx SpecContext, mutate func(dir string), arms ...string) replays.Verdict {
+		return mutated(ctx, original, original, mutate, arms...)
+	}
 
 	It("without its trigger it is refused before anything is played", func() {
-		dir := copyIncident(original)
+		dir := copyIncident(original, original)
 		replace("incident.yaml", "faults: [more-token-checks]}", "faults: []}")(dir)
 		_, err := replays.Find(dir)
 		var refused *topologies.FileError
@@ -55,7 +44,7 @@ var _ = Describe("a mutated incident is caught", Ordered, Label("smoke", "nightl
 	}
 
 	It("a fix whose overlay is empty is refused before anything is played", func() {
-		dir := copyIncident(original)
+		dir := copyIncident(original, original)
 		emptied("services: {}\n")(dir)
 		_, err := replays.Find(dir)
 		var refused *topologies.FileError
@@ -75,16 +64,55 @@ var _ = Describe("a mutated incident is caught", Ordered, Label("smoke", "nightl
 	}, SpecTimeout(playWithin))
 })
 
+// A build of matchmaking that loses servers, hands them out twice or moves them
+// without end must be caught by the history, whatever players notice of it.
+var _ = Describe("a broken rebalancer is caught", Label("nightly", "mutations"), func() {
+	withOverlays := func(names string) func(dir string) {
+		return replace("incident.yaml", "topology: mms\n", "topology: mms\noverlays: ["+names+"]\n")
+	}
+	for _, broken := range []struct {
+		how    string
+		mutate func(dir string)
+		arm    string
+		by     string // the invariant that sees it
+	}{
+		{"it forgets what it gave away and is not told of", withOverlays("defect-drop-on-timeout"), "fix-rebalance-under-divided", "nothing-lost"},
+		{"both sides hand out what is on its way", withOverlays("defect-before-ack, defect-no-fence"), "fix-rebalance-under-slow-link", "nothing-twice"},
+		{"it takes a message that arrives twice for two", withOverlays("defect-forget-duplicates"), "fix-rebalance-under-lost-messages", "nothing-twice"},
+		{"it moves without a bound", replace("mms/overlays/rebalance.yaml", "every: 500ms\n", "every: 500ms\n      defect: unbounded\n"), "fix-rebalance", "moves-bounded"},
+	} {
+		It(broken.how, func(ctx SpecContext) {
+			v := mutated(ctx, "playground-mms", "mms", broken.mutate, broken.arm)
+			Expect(v.Arms).To(HaveLen(1))
+			Expect(v.Arms[0].Outcome).To(Equal(replays.Fail), "the build is broken and nothing shows it")
+			Expect(v.Arms[0].Findings).To(ContainElement(And(HaveField("Check", broken.by), HaveField("Outcome", replays.Fail))), "%v", v.Reasons)
+		}, SpecTimeout(playWithin))
+	}
+})
+
+// mutated plays arms of an incident of the library that was made wrong.
+func mutated(ctx SpecContext, incident, topology string, mutate func(dir string), arms ...string) replays.Verdict {
+	dir := copyIncident(incident, topology)
+	mutate(dir)
+	inc, err := replays.Find(dir)
+	Expect(err).NotTo(HaveOccurred(), "the mutated incident must load: it is wrong, not malformed")
+	o := options("mutated")
+	o.Arms = arms
+	v, err := replays.Verify(ctx, inc, o)
+	Expect(err).NotTo(HaveOccurred(), "the rig failed")
+	return v
+}
+
 // copyIncident lays an incident of the library and its topology into a folder,
 // as a user's own would lie.
-func copyIncident(name string) string {
+func copyIncident(incident, topology string) string {
 	dir, err := os.MkdirTemp("", "relapse-mutated-"+time.Now().Format("150405")+"-*")
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(os.RemoveAll, dir)
-	Expect(os.CopyFS(dir, os.DirFS(filepath.Join("..", "replays", name)))).To(Succeed())
-	topology, err := fs.Sub(topologies.Library(), name)
+	Expect(os.CopyFS(dir, os.DirFS(filepath.Join("..", "replays", incident)))).To(Succeed())
+	files, err := fs.Sub(topologies.Library(), topology)
 	Expect(err).NotTo(HaveOccurred())
-	Expect(os.CopyFS(filepath.Join(dir, name), topology)).To(Succeed())
+	Expect(os.CopyFS(filepath.Join(dir, topology), files)).To(Succeed())
 	return dir
 }
 
