@@ -14,13 +14,13 @@ func init() {
 		Group:   GroupTraffic,
 		Summary: "One node behind a front gets more than its share of the requests",
 		Doc: `A share of all requests of the modes that go to a node goes to that node, and the others go
-to the other nodes of their mode, evenly. The share is met exactly at all times; nothing
-is drawn. No rate changes, and requests that are on their way are left alone. A route has
+to the other nodes of their mode, evenly. Each region meets the share exactly at all
+times; nothing is drawn. No rate changes, and requests that are on their way are left alone. A route has
 one skew at a time: leave a phase between two of them.`,
 		Seen: `the share of its route's requests that went to the node, which the front itself measured over
 the last half second, is nearer to the ordered one than to an even one. It is gone when it
-is nearer to the even one, or when fewer requests come than tell the two apart: 8 a second
-over the difference of the shares, so 18 where a quarter is even and 70% is ordered.
+is nearer to the even one, or when fewer requests come than tell the two apart: 16 a
+second over the difference of the shares, so 36 where a quarter is even and 70% is ordered.
 Where fewer come when it should begin, the fault is not injected.`,
 		Example: `node: front
 to: node-1
@@ -60,9 +60,9 @@ const (
 	// leastSkew is the smallest difference from an even share that a skew may make.
 	leastSkew = 0.05
 	// leastTold is how many requests there must be between two shares, within the
-	// half second that a front measures, to tell them apart: each mode that goes to
-	// the node can be one request off.
-	leastTold = 4
+	// half second that a front measures, to tell them apart: each region of each
+	// mode that goes to the node can be one request off.
+	leastTold = 8
 )
 
 type armedSkew struct {

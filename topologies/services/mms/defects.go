@@ -47,10 +47,12 @@ func (d Defect) answerTo(id string, received *answers) (a *answer, first bool) {
 	return received.to(id)
 }
 
-// enlist puts what has moved into a receiver's list.
+// enlist puts what has moved into a receiver's list, and spreads it over the list.
 func (d Defect) enlist(l *list, moved []matchmaking.Entry) (listed int) {
 	if d != ForgetDuplicates {
-		return l.register(moved)
+		listed = l.register(moved)
+		l.scatter(listed)
+		return listed
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

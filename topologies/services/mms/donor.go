@@ -11,8 +11,10 @@ import (
 )
 
 const (
-	// mostGiving is how many transfers a donor has in flight at most.
-	mostGiving = 4
+	// mostGiving is how many transfers a donor has in flight at most. A rebalancer
+	// gives its orders at once, and with 3 regions and 3 other nodes 9 of a round can
+	// go to one donor; the rest is for those that outlast their round.
+	mostGiving = 16
 	// pushes is how often a transfer is sent before it is taken back.
 	pushes = 3
 	// mostPause is the longest one between attempts that go on until one succeeds.

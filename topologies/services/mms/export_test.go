@@ -22,6 +22,8 @@ const (
 	StateReserving = reserving
 	StateHeld      = held
 	StateBusy      = busy
+
+	MostGiving = mostGiving
 )
 
 var (
@@ -37,6 +39,8 @@ func (c *cpu) Do(caller context.Context, class string, work func() time.Duration
 func (c *cpu) Length() int { return c.length() }
 
 func (l *list) Register(entries ...matchmaking.Entry) int { return l.register(entries) }
+
+func (l *list) Scatter(last int) { l.scatter(last) }
 
 func (l *list) Find(region string) (matchmaking.Entry, int, bool) { return l.find(region) }
 

@@ -1,6 +1,7 @@
 package mms
 
 import (
+	"math/rand/v2"
 	"slices"
 	"sync"
 
@@ -17,6 +18,7 @@ type list struct {
 	indexed bool
 
 	mu      sync.Mutex
+	random  *rand.Rand // decides where entries are scattered to
 	entries []entry
 	cursor  int         // where the next reading begins
 	at      map[int]int // index of a server's entry
@@ -46,9 +48,9 @@ const (
 
 var stateNames = [...]string{free: matchmaking.Free, reserving: matchmaking.Reserving, held: matchmaking.Held}
 
-func newList(regions []string, indexed bool) *list {
+func newList(regions []string, indexed bool, random *rand.Rand) *list {
 	return &list{
-		regions: regions, indexed: indexed,
+		regions: regions, indexed: indexed, random: random,
 		at: map[int]int{}, free: make([][]int, len(regions)), all: make([]int, len(regions)), epochs: map[int]int64{},
 	}
 }
@@ -70,6 +72,19 @@ func (l *list) register(entries []matchmaking.Entry) (registered int) {
 		registered++
 	}
 	return registered
+}
+
+// scatter puts the last entries anywhere in the list, in exchange for what is
+// there. What is moved here comes in bulk, is free and of one region: left together
+// it would be one place where a server is found, with the whole list on the way to
+// the next one. If the list has changed since they were added, others are put
+// elsewhere, and nothing but the order is another.
+func (l *list) scatter(last int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := max(0, len(l.entries)-last); i < len(l.entries); i++ {
+		l.exchange(i, l.random.IntN(len(l.entries)))
+	}
 }
 
 // find gives a free server of a region, which is marked as reserving, and how many
@@ -213,12 +228,23 @@ func (l *list) remove(i int) {
 	l.all[l.entries[i].region]--
 	last := len(l.entries) - 1
 	if i != last {
-		moved := l.entries[last]
-		l.entries[i] = moved
-		l.at[moved.server] = i
-		if moved.state == free {
-			l.free[moved.region][moved.freeAt] = i
-		}
+		l.entries[i] = l.entries[last]
+		l.placed(i)
 	}
 	l.entries = l.entries[:last]
+}
+
+func (l *list) exchange(i, j int) {
+	l.entries[i], l.entries[j] = l.entries[j], l.entries[i]
+	l.placed(i)
+	l.placed(j)
+}
+
+// placed keeps account of an entry that has come to another index.
+func (l *list) placed(i int) {
+	e := &l.entries[i]
+	l.at[e.server] = i
+	if e.state == free {
+		l.free[e.region][e.freeAt] = i
+	}
 }

@@ -12,6 +12,9 @@ import (
 
 var regions = []string{"a", "b", "c"}
 
+// source is where a list's entries are scattered by.
+func source() *rand.Rand { return rand.New(rand.NewPCG(5, 6)) }
+
 // laidOut gives an entry for each letter, which is its region and is busy where it
 // is a capital. Servers have numbers from 0 on.
 func laidOut(letters string) (entries []matchmaking.Entry) {
@@ -46,7 +49,7 @@ func TestFindVisits(t *testing.T) {
 		{"by an index of nobody", true, "", []finds{{"a", none, 1}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			l := mms.NewList(regions, tc.indexed)
+			l := mms.NewList(regions, tc.indexed, source())
 			l.Register(laidOut(tc.letters)...)
 			for n, want := range tc.finds {
 				e, visited, ok := l.Find(want.region)
@@ -68,7 +71,7 @@ func TestFindVisitsAsManyAsDocumented(t *testing.T) {
 	const length = 4500
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, unused := range []int{9, 99, 449} {
-		l := mms.NewList(regions, false)
+		l := mms.NewList(regions, false, source())
 		letters := strings.Repeat("a", unused) + strings.Repeat("A", length-unused)
 		entries := laidOut(letters)
 		random.Shuffle(len(entries), func(i, j int) { entries[i], entries[j] = entries[j], entries[i] })
@@ -84,6 +87,91 @@ func TestFindVisitsAsManyAsDocumented(t *testing.T) {
 		have, want := float64(all)/float64(unused), float64(length)/float64(unused+1)
 		if have < .5*want || have > 1.5*want {
 			t.Errorf("%d free: visited %.1f a look-up, want %.1f or so", unused, have, want)
+		}
+	}
+}
+
+// TestWhatIsScatteredIsFoundAsSoon has free servers of each region come in bulk to
+// a list in which nobody is free, and each region looked for in turn. Left together,
+// one turn is once round the list.
+func TestWhatIsScatteredIsFoundAsSoon(t *testing.T) {
+	const inMatches, unused, finds = 3600, 300, 3000
+	const length = inMatches + 3*unused
+	for _, tc := range []struct {
+		name     string
+		scatters bool
+		want     float64 // entries visited a look-up
+	}{
+		{"left together", false, length / 3.},
+		{"scattered", true, length / (unused + 1.)},
+	} {
+		l := mms.NewList(regions, false, source())
+		letters := strings.Repeat("A", inMatches)
+		for _, region := range regions {
+			letters += strings.Repeat(region, unused)
+		}
+		entries := laidOut(letters)
+		l.Register(entries[:inMatches]...)
+		for bulk := range slices.Chunk(entries[inMatches:], unused) {
+			registered := l.Register(bulk...)
+			if tc.scatters {
+				l.Scatter(registered)
+			}
+		}
+		all := 0
+		for n := range finds {
+			e, visited, ok := l.Find(regions[n%len(regions)])
+			if !ok {
+				t.Fatalf("%s: none found in %s", tc.name, regions[n%len(regions)])
+			}
+			l.Settle(e, mms.StateFree) // so that there are always as many
+			all += visited
+		}
+		if have := float64(all) / finds; have < .5*tc.want || have > 1.5*tc.want {
+			t.Errorf("%s: visited %.1f a look-up, want %.1f or so", tc.name, have, tc.want)
+		}
+	}
+}
+
+// TestScatterLosesNobody scatters a part of lists, all of them, and more than they
+// have.
+func TestScatterLosesNobody(t *testing.T) {
+	for _, tc := range []struct {
+		letters string
+		last    int
+	}{
+		{"", 0}, {"", 3}, {"a", 1}, {"aAbBcC", 0}, {"aAbBcC", 1}, {"aAbBcC", 6}, {"aAbBcC", 9},
+		{strings.Repeat("A", 50) + strings.Repeat("a", 30) + strings.Repeat("b", 30), 60},
+	} {
+		for _, indexed := range []bool{false, true} {
+			l := mms.NewList(regions, indexed, source())
+			entries := laidOut(tc.letters)
+			l.Register(entries...)
+			l.Scatter(tc.last)
+			found := map[int]bool{}
+			for _, region := range regions {
+				all := strings.Count(strings.ToLower(tc.letters), region)
+				unused := strings.Count(tc.letters, region)
+				if haveUnused, haveAll := l.Count(region); haveUnused != unused || haveAll != all {
+					t.Errorf("%q, %d: %d of %d in %s are free, want %d of %d", tc.letters, tc.last, haveUnused, haveAll, region, unused, all)
+				}
+				for range unused {
+					e, _, ok := l.Find(region)
+					if !ok || found[e.Server] || e != entries[e.Server] || e.Region != region {
+						t.Fatalf("%q, %d: found %v, %t in %s, want each free one once", tc.letters, tc.last, e, ok, region)
+					}
+					found[e.Server] = true
+				}
+				if e, _, ok := l.Find(region); ok {
+					t.Errorf("%q, %d: found %v in %s, want no more", tc.letters, tc.last, e, region)
+				}
+			}
+			l.Forget(entries...)
+			for _, region := range regions {
+				if _, all := l.Count(region); all != 0 {
+					t.Errorf("%q, %d: %d are left in %s, want none", tc.letters, tc.last, all, region)
+				}
+			}
 		}
 	}
 }
@@ -120,7 +208,7 @@ func TestAnEntryHoldsUnderItsEpoch(t *testing.T) {
 		{"the same after it was forgotten", func(l list) { l.Forget(under(5)); l.Register(under(5)) }, nil, 0},
 		{"a newer one after it was forgotten", func(l list) { l.Forget(under(5)); l.Register(under(6)) }, listed(6, matchmaking.Free), 1},
 	} {
-		l := mms.NewList(regions, false)
+		l := mms.NewList(regions, false, source())
 		l.Register(under(5))
 		tc.do(l)
 		if have := l.Snapshot(); !slices.Equal(have, tc.want) {
@@ -135,6 +223,7 @@ func TestAnEntryHoldsUnderItsEpoch(t *testing.T) {
 // list is what tests do to one.
 type list interface {
 	Register(entries ...matchmaking.Entry) int
+	Scatter(last int)
 	Find(region string) (matchmaking.Entry, int, bool)
 	Pick(region string, count int, s mms.State) []matchmaking.Entry
 	Settle(e matchmaking.Entry, s mms.State)
@@ -144,7 +233,7 @@ type list interface {
 }
 
 func TestPick(t *testing.T) {
-	l := mms.NewList(regions, false)
+	l := mms.NewList(regions, false, source())
 	l.Register(laidOut("aAbaaB")...)
 	for _, tc := range []struct {
 		region       string
@@ -180,7 +269,7 @@ func TestAListIsWhatWasDoneToIt(t *testing.T) {
 	}
 	for _, indexed := range []bool{false, true} {
 		random := rand.New(rand.NewPCG(3, 4))
-		l := mms.NewList(regions, indexed)
+		l := mms.NewList(regions, indexed, source())
 		model := map[int]matchmaking.Listed{}
 		epochs := make([]int64, servers)
 		inState := func(region, state string) (n int) {
@@ -194,7 +283,7 @@ func TestAListIsWhatWasDoneToIt(t *testing.T) {
 		for deed := range deeds {
 			server := random.IntN(servers)
 			region := regions[server%len(regions)]
-			switch random.IntN(6) {
+			switch random.IntN(7) {
 			case 0, 1: // registered anew
 				epochs[server]++
 				e := matchmaking.Entry{Server: server, Region: region, Epoch: epochs[server], Busy: random.IntN(4) == 0}
@@ -246,6 +335,8 @@ func TestAListIsWhatWasDoneToIt(t *testing.T) {
 			case 5: // forgotten
 				l.Forget(model[server].Entry)
 				delete(model, server)
+			case 6: // scattered, which changes nothing but the order
+				l.Scatter(random.IntN(servers))
 			}
 			for _, region := range regions {
 				unused, all := l.Count(region)

@@ -15,7 +15,8 @@
 //     a match too. It is read entry by entry, round from where the last reading
 //     ended, up to the first free server of the region; so with none the whole list
 //     is read. It really is read. The variant with an index by region finds a server,
-//     or that there is none, by one entry.
+//     or that there is none, by one entry. Servers that are moved in are spread over
+//     the list at random, so that it stays what the source says of it.
 //   - The CPU (cpu.go) is one, and serves first come first served. Reading costs a
 //     fixed amount a look-up and an amount for each entry visited. The cost is
 //     modelled: it passes as time, and burns nothing. All else that a node does
@@ -27,7 +28,8 @@
 //     registration is older than the newest, or if it is in a match, and the node then
 //     looks again (lookup.go). Moving servers (donor.go, receiver.go) rests on the same
 //     registrations: whichever messages are lost or come twice, only one node has a
-//     server under its newest one.
+//     server under its newest one. A donor has a bounded number of transfers in flight,
+//     more than a rebalancer orders of it in a round, and none waits for another.
 //
 // Package matchmaking has the calls and what they carry. A node keeps nothing on
 // disk: with its process ends all that it knew, and its servers are registered anew.
@@ -37,6 +39,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
@@ -102,6 +107,10 @@ type Config struct {
 	// one to send servers to a peer. Pause comes before the second attempt, and
 	// doubles for each one more.
 	ReserveTimeout, PushTimeout, Pause time.Duration
+
+	// Seed decides, with the node's name, where in the list servers go that are moved
+	// in.
+	Seed uint64
 
 	// Defect is the mistake that the node is built with.
 	Defect Defect
@@ -176,6 +185,7 @@ type Node struct {
 	matches, transfers atomic.Int64  // numbers of the last ones
 	rounds             atomic.Uint64 // of asking the peers
 	again              atomic.Int64  // requests that wait to go again
+	told               atomic.Bool   // of its servers, since the start
 
 	// life ends with [Node.Close]. It is no request's: what a node does for a match
 	// or a transfer goes on after whoever asked for it has left.
@@ -191,13 +201,21 @@ func New(c Config, registry *prometheus.Registry) (*Node, error) {
 	}
 	n := &Node{
 		Config: c, boot: strconv.FormatInt(time.Now().UnixNano(), 36),
-		list: newList(c.Regions, c.Index), metrics: newMetrics(registry, c.Modes),
+		list: newList(c.Regions, c.Index, random(c.Seed, c.Name)), metrics: newMetrics(registry, c.Modes),
 		giving: make(chan struct{}, mostGiving), received: newAnswers(mostAnswers),
 	}
 	n.cpu = newCPU(c.Queue, c.QueuePerMode, c.DropAbandoned, func(cost time.Duration) { n.metrics.cpu.Add(cost.Seconds()) })
 	n.life, n.end = context.WithCancel(context.Background())
 	n.show(registry)
 	return n, nil
+}
+
+// random gives each node a source of its own: with one seed for all of them, lists
+// would otherwise be scattered alike.
+func random(seed uint64, name string) *rand.Rand {
+	hash := fnv.New64a()
+	_, _ = io.WriteString(hash, name) // never fails
+	return rand.New(rand.NewPCG(seed, hash.Sum64()))
 }
 
 // Close ends what goes on without anybody waiting for it. It does not wait for the

@@ -78,7 +78,7 @@ func TestTheServiceRefusesBadFlags(t *testing.T) {
 	for _, have := range []string{
 		"x", "--name=", "--fleet=", "--fleet=nowhere", "--peers=nowhere", "--peers=127.0.0.2:1,127.0.0.2:2", "--regions=", "--modes=eu,",
 		"--lookup-cost=-1ms", "--entry-cost=much", "--ask=all", "--ask-timeout=0", "--queue=many", "--queue-per-mode",
-		"--tries=-1", "--again-after=0", "--reserve-timeout=0", "--push-timeout=0", "--defect=slow", "--settings=/nowhere",
+		"--tries=-1", "--again-after=0", "--reserve-timeout=0", "--push-timeout=0", "--seed=-1", "--defect=slow", "--settings=/nowhere",
 	} {
 		if err := run(10*time.Second, have); err == nil {
 			t.Errorf("%s: no error", have)
@@ -142,6 +142,9 @@ func TestRegistrations(t *testing.T) {
 	first := boot(n, http.MethodGet, "/boot", nil)
 	if first == "" {
 		t.Error("the node's life has no name")
+	}
+	if status, _ := n.call(t, http.MethodGet, "/counts", nil); status != http.StatusServiceUnavailable {
+		t.Errorf("counts before it was told of a server: have %d, want 503", status)
 	}
 	if have := boot(n, http.MethodPost, "/servers", matchmaking.Listing{}); have != first {
 		t.Errorf("a listing was answered with the life %q, want %q", have, first)

@@ -8,7 +8,7 @@ import (
 )
 
 // mostAnswers is how many transfers a receiver remembers its answers to. A donor
-// has 4 in flight, and sends each for some seconds at most.
+// has [mostGiving] in flight, and sends each for some seconds at most.
 const mostAnswers = 1024
 
 // serveTransfer takes servers over from a peer: 200 with those that have moved.

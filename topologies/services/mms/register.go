@@ -17,6 +17,7 @@ func (n *Node) serveServers(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	n.list.register(listing.Entries)
+	n.told.Store(true)
 	n.serveBoot(w, r)
 }
 
@@ -28,7 +29,14 @@ func (n *Node) serveEntries(w http.ResponseWriter, _ *http.Request) {
 	matchmaking.Answer(w, http.StatusOK, matchmaking.Snapshot{Boot: n.boot, Entries: n.list.snapshot()})
 }
 
+// serveCounts says how many servers there are: 503 before the node was told of any.
+// One that has just started would else look as if it lacked all that it is about to
+// be told of, and be given as many.
 func (n *Node) serveCounts(w http.ResponseWriter, _ *http.Request) {
+	if !n.told.Load() {
+		http.Error(w, "no server has been registered here since the start", http.StatusServiceUnavailable)
+		return
+	}
 	counts := matchmaking.Counts{Node: n.Name, Free: map[string]int{}, All: map[string]int{}}
 	for _, region := range n.Regions {
 		counts.Free[region], counts.All[region] = n.list.count(region)

@@ -46,6 +46,7 @@ func run(ctx context.Context, args []string) error {
 	flags.DurationVar(&c.AgainAfter, "again-after", DefaultAgainAfter, "when a request that found nothing is put back in line")
 	flags.DurationVar(&c.ReserveTimeout, "reserve-timeout", DefaultReserveTimeout, "for each attempt to ask the fleet")
 	flags.DurationVar(&c.PushTimeout, "push-timeout", DefaultPushTimeout, "for each attempt to send servers to a peer")
+	flags.Uint64Var(&c.Seed, "seed", 1, "decides where in the list servers go that are moved in")
 	flags.StringVar((*string)(&c.Defect), "defect", "", fmt.Sprintf("mistake that the node is built with, one of %q", Defects))
 	services.Settings(flags)
 	if err := flags.Parse(args); err != nil {

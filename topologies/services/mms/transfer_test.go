@@ -162,19 +162,22 @@ func TestATransferNeedsNobodyToWaitForIt(t *testing.T) {
 	}
 }
 
-func TestADonorHasFourTransfersInFlight(t *testing.T) {
+// TestADonorHasABoundedNumberOfTransfersInFlight has them go to a receiver that
+// stands still.
+func TestADonorHasABoundedNumberOfTransfersInFlight(t *testing.T) {
+	const servers = mms.MostGiving + 2
 	r := start(t, asItIs, "mms-1", "mms-2")
 	donor, receiver := r.nodes["mms-1"], r.nodes["mms-2"]
-	r.register(t, "mms-1", 6)
+	r.register(t, "mms-1", servers)
 	receiver.in.keeps("/transfers", stuck)
-	answered := make(chan int, 4)
+	answered := make(chan int, mms.MostGiving)
 	for range cap(answered) {
 		go func() {
 			status, _, _ := donor.try(t.Context(), http.MethodPost, "/gives", matchmaking.Give{Region: "eu", Count: 1, To: "mms-2"})
 			answered <- status
 		}()
 	}
-	eventually(t, "four are in flight", func() bool { return donor.free(t) == 2 })
+	eventually(t, "as many as may be are in flight", func() bool { return donor.free(t) == 2 })
 	if status, _ := donor.give(t, 1, "mms-2"); status != http.StatusConflict {
 		t.Errorf("one more: have %d, want 409", status)
 	}
@@ -190,8 +193,32 @@ func TestADonorHasFourTransfersInFlight(t *testing.T) {
 	if status, _ := donor.give(t, 1, "mms-2"); status != http.StatusOK {
 		t.Errorf("afterwards: have %d, want 200", status)
 	}
-	if have := r.listed(t); !once(have, 6) {
+	if have := r.listed(t); !once(have, servers) {
 		t.Errorf("listed %v, want each once", have)
+	}
+}
+
+// TestWhatMovesInIsSpreadOverTheList has half of a list come from another node.
+func TestWhatMovesInIsSpreadOverTheList(t *testing.T) {
+	const servers = 100 // of each node
+	r := start(t, asItIs, "mms-1", "mms-2")
+	r.register(t, "mms-1", servers)
+	r.register(t, "mms-2", servers)
+	if status, moved := r.nodes["mms-1"].give(t, servers, "mms-2"); status != http.StatusOK || len(moved) != servers {
+		t.Fatalf("have %d, moved %d; want 200 and %d", status, len(moved), servers)
+	}
+	snapshot := r.nodes["mms-2"].snapshot(t) // in the list's order
+	if len(snapshot) != 2*servers {
+		t.Fatalf("the receiver lists %d, want %d", len(snapshot), 2*servers)
+	}
+	have := 0
+	for _, e := range snapshot[:servers] {
+		if e.Epoch == 2 { // a move is a registration more
+			have++
+		}
+	}
+	if have < servers/4 || have > 3*servers/4 {
+		t.Errorf("in the list's first half: have %d that have moved in, want %d to %d", have, servers/4, 3*servers/4)
 	}
 }
 

@@ -3,6 +3,7 @@ package rebalancer
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -144,6 +145,26 @@ func sides(region string, counts []matchmaking.Counts, s Settings) (givers, gett
 		getters[i].left++
 	}
 	return givers, getters
+}
+
+// after gives what nodes have once orders are carried out, and leaves the counts as
+// they are. Of nodes that have no counts it says nothing, and none has less than
+// nothing: orders that come from other counts may ask for more than there is.
+func after(counts []matchmaking.Counts, orders []Order) []matchmaking.Counts {
+	out := slices.Clone(counts)
+	for i, c := range out {
+		out[i].Free = make(map[string]int, len(c.Free))
+		maps.Copy(out[i].Free, c.Free)
+		for _, o := range orders {
+			switch c.Node {
+			case o.From:
+				out[i].Free[o.Region] = max(0, out[i].Free[o.Region]-o.Count)
+			case o.To:
+				out[i].Free[o.Region] += o.Count
+			}
+		}
+	}
+	return out
 }
 
 // spread is how far apart the nodes are in a region: the largest number of free

@@ -92,6 +92,39 @@ func carryOut(counts []matchmaking.Counts, orders []rebalancer.Order) (after []m
 	return after, nil
 }
 
+func TestAfter(t *testing.T) {
+	eu := func(count int, from, to string) rebalancer.Order {
+		return rebalancer.Order{Region: "eu", From: from, To: to, Count: count}
+	}
+	for _, c := range []struct {
+		name   string
+		counts []matchmaking.Counts
+		orders []rebalancer.Order
+		want   []matchmaking.Counts
+	}{
+		{"nothing is ordered", nodes("eu", 10, 20), nil, nodes("eu", 10, 20)},
+		{"nobody answered", nil, []rebalancer.Order{eu(5, "a", "b")}, nil},
+		{"one order", nodes("eu", 10, 20), []rebalancer.Order{eu(5, "b", "a")}, nodes("eu", 15, 15)},
+		{"one after the other", nodes("eu", 10, 20, 0), []rebalancer.Order{eu(5, "b", "a"), eu(15, "a", "c"), eu(1, "b", "c")}, nodes("eu", 0, 14, 16)},
+		{"more than there is", nodes("eu", 10, 20), []rebalancer.Order{eu(15, "a", "b")}, nodes("eu", 0, 35)},
+		{"to one without counts", nodes("eu", 10, 20), []rebalancer.Order{eu(5, "a", "z")}, nodes("eu", 5, 20)},
+		{"from one without counts", nodes("eu", 10, 20), []rebalancer.Order{eu(5, "z", "a")}, nodes("eu", 15, 20)},
+		{
+			"of a region that the other one does not speak of",
+			[]matchmaking.Counts{{Node: "a", Free: map[string]int{"eu": 10, "na": 1}}, {Node: "b"}}, []rebalancer.Order{eu(4, "a", "b")},
+			[]matchmaking.Counts{{Node: "a", Free: map[string]int{"eu": 6, "na": 1}}, {Node: "b", Free: map[string]int{"eu": 4}}},
+		},
+	} {
+		before := fmt.Sprint(c.counts)
+		if have, want := fmt.Sprint(rebalancer.After(c.counts, c.orders)), fmt.Sprint(c.want); have != want {
+			t.Errorf("%s: have %s, want %s", c.name, have, want)
+		}
+		if have := fmt.Sprint(c.counts); have != before {
+			t.Errorf("%s: the counts that it began with: have %s, want %s", c.name, have, before)
+		}
+	}
+}
+
 func sum(counts []matchmaking.Counts, region string) (n int) {
 	for _, c := range counts {
 		n += c.Free[region]

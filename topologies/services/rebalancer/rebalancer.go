@@ -4,10 +4,17 @@
 //
 // Every round it asks all nodes at once for their counts, plans for those that
 // answer (see [Plan]), and orders what it has planned. An order goes to the node
-// that gives, which sends the servers to the other one itself; a node gets one order
-// after the other, and all nodes theirs at once. A round is over when its orders are
-// answered, and the next one does not begin before: what is on its way is in
-// nobody's counts.
+// that gives, which sends the servers to the other one itself. All orders of a round
+// are given at once, so that a node that is slow to receive holds up no order to
+// another one. A round is over when its orders are answered, and the next one does not
+// begin before: what is on its way is in nobody's counts.
+//
+// It can be made to act on counts that are old, as one does whose counts come by way
+// of something that collects them. It knows that they are, and what it has ordered
+// since: it plans as if that were carried out, since otherwise every round would
+// order once more what the first one that saw an imbalance has ordered. What becomes
+// of orders, and what the nodes themselves hand out and get back, it does not know
+// before the counts say so.
 package rebalancer
 
 import (
@@ -31,9 +38,8 @@ const (
 	DefaultEvery = 500 * time.Millisecond
 	// countsWithin is how long a node has to say what it has.
 	countsWithin = 400 * time.Millisecond
-	// orderWithin is how long a round waits for a node to carry its orders out. One
-	// that takes longer goes on with the one that it is at, and later rounds see what
-	// came of it.
+	// orderWithin is how long a round waits for its orders to be carried out. What
+	// takes longer goes on, and later rounds see what came of it.
 	orderWithin = time.Second
 )
 
@@ -43,7 +49,8 @@ type Config struct {
 	Every time.Duration // from one round to the next
 	Settings
 	// CountsAge has it act on counts that are that old: on what was read in the
-	// last round that is so long ago. Until there was one it plans nothing.
+	// last round that is so long ago, as if all that was ordered since were carried
+	// out. Until there was one it plans nothing.
 	CountsAge time.Duration
 	// Defect is one of [Defects], or "" for none.
 	Defect string
@@ -55,12 +62,19 @@ type Rebalancer struct {
 	metrics *metrics
 	rounds  int
 	read    []reading // not older than what is needed, the oldest first
+	given   []given   // since the oldest of those, the oldest first
 }
 
 // reading is what the nodes that answered had in one round.
 type reading struct {
 	at     time.Time
 	counts []matchmaking.Counts
+}
+
+// given is what was ordered in one round.
+type given struct {
+	at     time.Time // of the round's reading, which was before
+	orders []Order
 }
 
 // New makes a rebalancer; its metrics go to the registry.
@@ -110,17 +124,13 @@ func (r *Rebalancer) round() {
 	for _, region := range regions(fresh) {
 		r.metrics.spread.WithLabelValues(region).Set(spread(region, fresh))
 	}
-	byGiver := map[string][]Order{}
-	for _, o := range r.plan(r.known(reading{now, fresh})) {
-		byGiver[o.From] = append(byGiver[o.From], o)
-	}
+	orders := r.plan(r.known(reading{now, fresh}))
+	r.given = append(r.given, given{now, orders})
 	deadline := time.Now().Add(orderWithin)
 	var group errgroup.Group
-	for _, orders := range byGiver {
+	for _, o := range orders {
 		group.Go(func() error {
-			for _, o := range orders {
-				r.metrics.orders[r.order(o, deadline)].Inc()
-			}
+			r.metrics.orders[r.order(o, deadline)].Inc()
 			return nil // what did not come about is seen in the next counts
 		})
 	}
@@ -157,7 +167,8 @@ func (r *Rebalancer) ask(deadline time.Time) []matchmaking.Counts {
 }
 
 // known adds what was read now and gives the counts to act on: the latest of those
-// that are old enough.
+// that are old enough, as they are after what was ordered since. Where they are
+// those of now, nothing was.
 func (r *Rebalancer) known(now reading) []matchmaking.Counts {
 	r.read = append(r.read, now)
 	at := -1
@@ -170,7 +181,12 @@ func (r *Rebalancer) known(now reading) []matchmaking.Counts {
 		return nil
 	}
 	r.read = slices.Delete(r.read, 0, at)
-	return r.read[0].counts
+	counts, since := r.read[0].counts, r.read[0].at
+	r.given = slices.DeleteFunc(r.given, func(g given) bool { return g.at.Before(since) })
+	for _, g := range r.given {
+		counts = after(counts, g.orders)
+	}
+	return counts
 }
 
 // plan is what a round orders.

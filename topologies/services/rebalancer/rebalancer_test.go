@@ -29,6 +29,9 @@ type cluster struct {
 	answer int           // to an order; 0 for one that is carried out, -1 for none
 	takes  time.Duration // to carry an order out
 
+	slow string        // node whose orders to receive are not carried out yet
+	goes chan struct{} // closed when they are
+
 	mu     sync.Mutex
 	free   map[string]int
 	silent string // node that does not say what it has
@@ -38,7 +41,7 @@ type cluster struct {
 
 func newCluster(t *testing.T, free ...int) *cluster {
 	t.Helper()
-	c := &cluster{registry: prometheus.NewRegistry(), free: map[string]int{}}
+	c := &cluster{registry: prometheus.NewRegistry(), goes: make(chan struct{}), free: map[string]int{}}
 	for i, n := range free {
 		name := fmt.Sprint("mms-", i+1)
 		c.free[name] = n
@@ -76,6 +79,13 @@ func (c *cluster) give(w http.ResponseWriter, r *http.Request, name string) {
 	c.gives = append(c.gives, fmt.Sprintf("%d of %s from %s to %s", give.Count, give.Region, name, give.To))
 	c.mu.Unlock()
 	services.Wait(r.Context(), c.takes)
+	if give.To == c.slow {
+		select {
+		case <-c.goes:
+		case <-r.Context().Done():
+			panic(http.ErrAbortHandler)
+		}
+	}
 	switch c.answer {
 	case 0:
 		c.mu.Lock()
@@ -184,6 +194,9 @@ func TestNodesAreEvenedOut(t *testing.T) {
 	c.rounds(t, 3)
 	stop()
 	have := c.ordered()
+	for round := range slices.Chunk(have, 2) {
+		slices.Sort(round) // they are given at once
+	}
 	want := []string{
 		"200 of eu from mms-1 to mms-2", "200 of eu from mms-1 to mms-4",
 		"100 of eu from mms-1 to mms-2", "100 of eu from mms-1 to mms-4",
@@ -254,6 +267,16 @@ func TestOrdersThatComeToNothing(t *testing.T) {
 	}
 }
 
+// One node is slow to receive: what the same giver has for another one moves.
+func TestASlowReceiverHoldsUpNobodyElse(t *testing.T) {
+	c := newCluster(t, 300, 0, 0)
+	c.slow = "mms-2"
+	c.rebalance(t, asItIs)
+	eventually(t, "the other one has its share", func() bool { return c.has() == "200 0 100" })
+	close(c.goes)
+	eventually(t, "all have the same", func() bool { return c.has() == "100 100 100" })
+}
+
 // While an order is carried out nobody is asked what it has: it would tell of
 // servers that are on their way.
 func TestARoundWaitsForItsOrders(t *testing.T) {
@@ -282,19 +305,61 @@ func TestARoundWaitsForItsOrders(t *testing.T) {
 
 // Old counts are those of a round that is so long ago.
 func TestOldCounts(t *testing.T) {
-	const age = 300 * time.Millisecond
+	const age = 150 * time.Millisecond
 	c := newCluster(t, 400, 0)
+	c.answer = http.StatusConflict
 	began := time.Now()
 	c.rebalance(t, func(config *rebalancer.Config) { config.CountsAge = age })
-	eventually(t, "the first order is given", func() bool { return len(c.ordered()) > 0 })
-	if took := time.Since(began); took < age {
-		t.Errorf("the first order came after %v, want %v at least", took, age)
+	for n, what := range []string{"the first order is given", "it is given again, since it came to nothing"} {
+		eventually(t, what, func() bool { return len(c.ordered()) > n })
+		if took, want := time.Since(began), time.Duration(n+1)*age; took < want {
+			t.Errorf("%s: after %v, want %v at least", what, took, want)
+		}
+		if have, want := c.ordered()[n], "200 of eu from mms-1 to mms-2"; have != want {
+			t.Errorf("%s: have %q, want %q", what, have, want)
+		}
 	}
-	// What is evened out by now it does not know yet.
-	eventually(t, "it is given again", func() bool { return len(c.ordered()) > 1 })
-	if have, want := c.ordered()[1], "200 of eu from mms-1 to mms-2"; have != want {
-		t.Errorf("the second order: have %q, want %q", have, want)
+}
+
+// What was ordered since the counts were read is known: the same imbalance is not
+// ordered twice.
+func TestOldCountsAndWhatWasOrderedSince(t *testing.T) {
+	const every, age = 10 * time.Millisecond, 100 * time.Millisecond
+	for _, tc := range []struct {
+		name   string
+		free   []int
+		most   int
+		orders int
+		want   string
+	}{
+		{"in one order", []int{400, 0}, 400, 1, "200 200"},
+		{"in small ones, one a round", []int{400, 0}, 20, 10, "200 200"},
+		{"to several", []int{400, 0, 0, 0}, 400, 3, "100 100 100 100"},
+	} {
+		c := newCluster(t, tc.free...)
+		stop := c.rebalance(t, func(config *rebalancer.Config) { config.Every, config.CountsAge, config.Most = every, age, tc.most })
+		eventually(t, tc.name+": "+tc.want, func() bool { return c.has() == tc.want })
+		// Until counts are acted upon that were read after the last order.
+		c.rounds(t, 2*float64(age/every))
+		if have := c.ordered(); len(have) != tc.orders {
+			t.Errorf("%s: have %q, want %d orders", tc.name, have, tc.orders)
+		}
+		if have := c.has(); have != tc.want {
+			t.Errorf("%s: the nodes have %s in the end, want %s", tc.name, have, tc.want)
+		}
+		stop()
 	}
+}
+
+// Once what was ordered is in the counts it is not taken off any more.
+func TestANewImbalanceIsSeenInOldCounts(t *testing.T) {
+	c := newCluster(t, 400, 0)
+	c.rebalance(t, func(config *rebalancer.Config) { config.CountsAge = 50 * time.Millisecond })
+	eventually(t, "all have the same", func() bool { return c.has() == "200 200" })
+	c.mu.Lock()
+	c.free["mms-1"] += 100
+	c.mu.Unlock()
+	eventually(t, "all have the same again", func() bool { return c.has() == "250 250" })
 }
 
 // The defect moves all that a node has, again and again.

@@ -33,7 +33,7 @@ func run(ctx context.Context, args []string) error {
 	flags.DurationVar(&c.Every, "every", DefaultEvery, "time from one round to the next")
 	flags.Float64Var(&c.Tolerance, "tolerance", DefaultTolerance, "percent of the mean by which a node may be over it; two servers always are let be")
 	flags.IntVar(&c.Most, "most", DefaultMost, "servers that one order moves at most")
-	flags.DurationVar(&c.CountsAge, "counts-age", 0, "act on counts that are so old")
+	flags.DurationVar(&c.CountsAge, "counts-age", 0, "act on counts that are so old, and on what was ordered since")
 	flags.StringVar(&c.Defect, "defect", "", "what it does wrong on purpose: "+strings.Join(Defects, ", "))
 	services.Settings(flags)
 	if err := flags.Parse(args); err != nil {
