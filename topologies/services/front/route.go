@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"relapse/topologies/services"
 	"relapse/topologies/services/matchmaking"
 )
 
@@ -19,8 +20,8 @@ import (
 type route struct {
 	mode   string
 	nodes  []*matchmaking.Peer
-	sent   []recent // to the node of the same place
-	skew   *skew    // nil for a route that has none
+	sent   []services.Recent // to the node of the same place
+	skew   *skew             // nil for a route that has none
 	rounds map[string]*round
 	begin  *rand.Rand // decides where each round begins
 }
@@ -61,7 +62,7 @@ func (f *Front) addRoutes(c Config) error {
 			seen[n.Name], named[n.Name] = true, n
 		}
 		f.routes[mode] = &route{
-			mode: mode, nodes: nodes, sent: make([]recent, len(nodes)),
+			mode: mode, nodes: nodes, sent: make([]services.Recent, len(nodes)),
 			rounds: map[string]*round{}, begin: random(c.Seed, "rounds of "+mode),
 		}
 	}
@@ -72,7 +73,7 @@ func (f *Front) addRoutes(c Config) error {
 // there. The front is locked.
 func (r *route) take(region string, now time.Duration) *matchmaking.Peer {
 	at := r.turn(r.round(region))
-	r.sent[at].add(now)
+	r.sent[at].Add(now)
 	return r.nodes[at]
 }
 

@@ -123,11 +123,11 @@ func (f *Front) state() State {
 	for _, r := range f.routes {
 		all := 0.0
 		for at := range r.sent {
-			all += r.sent[at].perSecond(now)
+			all += r.sent[at].PerSecond(now)
 		}
 		for at, n := range r.nodes {
 			state := out.Nodes[n.Name]
-			state.Sent += r.sent[at].perSecond(now)
+			state.Sent += r.sent[at].PerSecond(now)
 			state.Of += all
 			state.Even = max(state.Even, 1/float64(len(r.nodes)))
 			out.Nodes[n.Name] = state

@@ -102,11 +102,11 @@ func (g *Generator) Rates() map[string]Rate {
 	for _, o := range g.operations {
 		rate := Rate{
 			Base: o.base, Offered: g.offered(o),
-			Arrived: o.recent.perSecond(now), LateP99: o.latenessP99().Seconds(),
+			Arrived: o.recent.PerSecond(now), LateP99: o.latenessP99().Seconds(),
 			Population: o.schedule == nil, Malformed: g.malformedOf(o, now),
 		}
 		if o.malformed != nil {
-			rate.Arrived += o.malformed.recent.perSecond(now)
+			rate.Arrived += o.malformed.recent.PerSecond(now)
 		}
 		out[o.name] = rate
 	}

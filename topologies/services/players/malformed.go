@@ -89,8 +89,8 @@ func (g *Generator) malformedOf(o *operation, now time.Duration) *Malformed {
 		return nil
 	}
 	m := &Malformed{Asked: g.asked(o)}
-	malformed := o.malformed.recent.perSecond(now)
-	if all := malformed + o.recent.perSecond(now); all > 0 {
+	malformed := o.malformed.recent.PerSecond(now)
+	if all := malformed + o.recent.PerSecond(now); all > 0 {
 		m.Arrived = malformed / all
 	}
 	return m

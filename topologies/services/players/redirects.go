@@ -7,6 +7,8 @@ import (
 	"net"
 	"slices"
 	"time"
+
+	"relapse/topologies/services"
 )
 
 var (
@@ -21,7 +23,7 @@ var (
 // redirect has what would go to one target go to another one.
 type redirect struct {
 	from, to *target
-	sent     recent // requests that it moved
+	sent     services.Recent // requests that it moved
 	ended    bool
 	endedAt  time.Duration
 }
@@ -143,14 +145,14 @@ func (g *Generator) Routing() Routing {
 	out := Routing{map[string]TargetState{}, map[string]RedirectState{}}
 	at, by := g.sessions.places()
 	for _, t := range g.all() {
-		out.Targets[t.Host] = TargetState{t.spare, t.sent.perSecond(now), at[t]}
+		out.Targets[t.Host] = TargetState{t.spare, t.sent.PerSecond(now), at[t]}
 	}
 	for name, r := range g.redirects {
-		if r.ended && now-r.endedAt > (recentSlots+1)*recentSlot {
+		if r.ended && now-r.endedAt > services.RecentGone {
 			delete(g.redirects, name)
 			continue
 		}
-		state := RedirectState{From: r.from.Host, To: r.to.Host, Moved: r.sent.perSecond(now)}
+		state := RedirectState{From: r.from.Host, To: r.to.Host, Moved: r.sent.PerSecond(now)}
 		if !r.ended {
 			state.Sessions = by[r]
 		}
@@ -197,9 +199,9 @@ func (g *Generator) route(n int) (*target, *redirect) {
 func (g *Generator) take(n int) *target {
 	t, r := g.route(n)
 	now := g.now()
-	t.sent.add(now)
+	t.sent.Add(now)
 	if r != nil {
-		r.sent.add(now)
+		r.sent.Add(now)
 	}
 	return t
 }

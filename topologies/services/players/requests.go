@@ -10,6 +10,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"relapse/topologies/services"
 	"relapse/topologies/services/http1"
 )
 
@@ -26,7 +27,7 @@ type operation struct {
 	turn      int     // number of the next target
 	tokens    *rand.Rand
 	metrics   opMetrics
-	recent    recent
+	recent    services.Recent
 	lateness  *hdrhistogram.Histogram // microseconds
 	late      sync.Mutex
 }
@@ -58,7 +59,7 @@ func (g *Generator) send(o *operation, at time.Duration, then func(outcome)) {
 		}
 		return
 	}
-	o.recent.add(g.now())
+	o.recent.Add(g.now())
 	if g.retries != nil {
 		g.retries.Request(o.class)
 	}

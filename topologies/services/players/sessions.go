@@ -168,7 +168,7 @@ func (s *session) reconnects() {
 	defer g.mu.Unlock()
 	s.of.opened++
 	if because != nil {
-		because.recent.add(g.now())
+		because.recent.Add(g.now())
 	}
 }
 
@@ -247,8 +247,8 @@ func (s *session) call(conn *http1.Conn, to *target) (became outcome, keep bool)
 	}
 	g.mu.Lock()
 	now := g.now()
-	o.recent.add(now)
-	to.sent.add(now)
+	o.recent.Add(now)
+	to.sent.Add(now)
 	path := g.path(o)
 	request := to.Request(o.call.Method, path)
 	g.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"relapse/topologies/services"
 	"relapse/topologies/services/http1"
 )
 
@@ -22,8 +23,8 @@ type target struct {
 	*http1.Client
 	spare bool // gets nothing but by a redirect
 	// By the generator's lock:
-	sent     recent    // requests
-	redirect *redirect // what leads away from it; nil if nothing does
+	sent     services.Recent // requests
+	redirect *redirect       // what leads away from it; nil if nothing does
 }
 
 func newTarget(ctx context.Context, url string, spare bool) (*target, error) {

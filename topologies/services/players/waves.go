@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"relapse/topologies/services"
 )
 
 // ErrNoSessions says that an order is about sessions where there are none.
@@ -15,7 +17,7 @@ const shortestWave = 10 * time.Millisecond
 // wave cuts the connections of all sessions, again and again.
 type wave struct {
 	every  time.Duration
-	recent recent // connections that were opened again after a cut
+	recent services.Recent // connections that were opened again after a cut
 }
 
 // SessionState is what a generator says of its sessions.
@@ -83,7 +85,7 @@ func (g *Generator) SessionState() SessionState {
 	}
 	state.Count, state.Reconnects = g.sessions.Count, g.sessions.opened
 	for name, w := range g.sessions.waves {
-		state.Waves[name] = w.recent.perSecond(g.now())
+		state.Waves[name] = w.recent.PerSecond(g.now())
 	}
 	for _, s := range g.sessions.all {
 		s.mu.Lock()
