@@ -3,7 +3,6 @@ package fleet_test
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"testing"
 
 	"relapse/topologies/services/fleet"
@@ -174,69 +173,4 @@ func someEntry(n *node) matchmaking.Entry {
 		}
 	}
 	return all[least]
-}
-
-func TestJoins(t *testing.T) {
-	r := start(t, func(_ *rig, c *fleet.Config) { c.Held = 40 })
-	a, b := r.nodes[0], r.nodes[1]
-	joins := func(want string) {
-		t.Helper()
-		if status, have := r.order("GET", "/joins", ""); status != http.StatusOK || have != want {
-			t.Errorf("have %d %s, want 200 %s", status, have, want)
-		}
-	}
-	joins(`{"held":4,"joined":0,"reserved":0}`)
-	there := map[int]bool{}
-	for _, n := range r.nodes {
-		for id := range n.all() {
-			there[id] = true
-		}
-	}
-	if len(there) != 6 {
-		t.Errorf("have %d servers, want 6 of 10", len(there))
-	}
-	var kept []int
-	for id := 1; id <= 10; id++ {
-		if !there[id] {
-			kept = append(kept, id)
-		}
-	}
-	for _, id := range kept {
-		if have := r.post(take(id, 1, "m0")); have != http.StatusNotFound {
-			t.Errorf("server %d, which is held: have %d, want 404", id, have)
-		}
-	}
-	put := func(name, body string, want int) {
-		t.Helper()
-		if status, said := r.order("PUT", "/joins/"+name, body); status != want {
-			t.Errorf("%s %s: have %d %s, want %d", name, body, status, said, want)
-		}
-	}
-	put("half", `{"share":0}`, 400)
-	put("half", `{"share":1.5}`, 400)
-	put("half", `{}`, 400)
-	put("half", `{"shares":1}`, 400)
-	put("half", `{"share":0.01}`, 400) // of four, that is nobody
-	put("half", `{"share":0.5}`, 204)
-	put("half", `{"share":0.5}`, 204)
-	put("half", `{"share":0.6}`, 400)
-	joins(`{"held":2,"joined":2,"reserved":0}`)
-	eventually(t, "each node has got one", func() bool { return a.count(every) == 4 && b.count(every) == 4 })
-	i := slices.IndexFunc(kept, func(id int) bool { return r.post(take(id, 1, "m1")) == http.StatusCreated })
-	if i < 0 {
-		t.Error("none of those that joined is to be had")
-	}
-	joins(`{"held":2,"joined":2,"reserved":1}`)
-	put("rest", `{"share":1}`, 204)
-	put("more", `{"share":1}`, 400) // nobody is left
-	eventually(t, "each node has all of its own", func() bool { return a.count(every) == 5 && b.count(every) == 5 })
-	if status, _ := r.order("DELETE", "/joins/half", ""); status != 204 {
-		t.Errorf("taking a join away: have %d, want 204", status)
-	}
-	joins(`{"held":0,"joined":4,"reserved":1}`)
-	for state, want := range map[string]float64{"held": 0, "free": 9, "match": 1} {
-		if have := r.inState(t, "main", state); have != want {
-			t.Errorf("%s: have %v servers, want %v", state, have, want)
-		}
-	}
 }

@@ -31,7 +31,6 @@ type Config struct {
 	Speed        float64       // documented seconds in a real one
 
 	Occupied float64 // percent of the servers that are in a match at the start
-	Held     float64 // percent of the servers that are not there before they are told to join; below 100
 	Seed     uint64  // decides who is where, and how long matches last
 
 	// Unfenced has servers take every reservation, whatever its epoch and
@@ -86,8 +85,6 @@ func (c Config) complete() (Config, error) {
 		return c, fmt.Errorf("fleet: a speed of %v: want more than zero, up to %v", c.Speed, float64(mostSpeed))
 	case !within(c.Occupied, 0, 100):
 		return c, fmt.Errorf("fleet: %v percent of the servers are occupied: want 0 to 100", c.Occupied)
-	case !within(c.Held, 0, 99):
-		return c, fmt.Errorf("fleet: %v percent of the servers are held: want 0 to 99", c.Held)
 	case c.AuditEvery < 0:
 		return c, fmt.Errorf("fleet: an audit every %v: want more than zero", c.AuditEvery)
 	}

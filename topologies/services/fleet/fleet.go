@@ -9,10 +9,10 @@
 //
 // # A server
 //
-//	      joins         taken          ends          delay is over
-//	held ───────▶ free ───────▶ match ───────▶ ended ───────────▶ free
-//	             │    ▲                                           epoch + 1
-//	             └────┘ moves, or its node restarts: epoch + 1
+//	       taken          ends          delay is over
+//	free ───────▶ match ───────▶ ended ───────────▶ free
+//	│    ▲                                          epoch + 1
+//	└────┘ moves, or its node restarts: epoch + 1
 //
 // The rules, each carried out under one lock:
 //
@@ -92,15 +92,12 @@ type Fleet struct {
 	due     dueTimes
 	begun   bool // somebody has reserved a server
 	moved   map[answer][]matchmaking.Entry
-	joins   map[string]float64 // shares, by name
 }
 
 // cluster is a number of nodes and the servers that are shared out among them.
 type cluster struct {
 	name  string
 	nodes []*node
-	held  []*server // in the order in which they join
-	kept  int       // held at the start
 }
 
 // New makes a fleet whose servers are ready to be registered; its metrics go to
@@ -113,7 +110,7 @@ func New(c Config, registry *prometheus.Registry) (*Fleet, error) {
 	f := &Fleet{
 		config: c, start: time.Now(), metrics: newMetrics(c), byName: map[string]*node{},
 		lengths: rand.New(rand.NewPCG(c.Seed, streamLengths)),
-		moved:   map[answer][]matchmaking.Entry{}, joins: map[string]float64{},
+		moved:   map[answer][]matchmaking.Entry{},
 	}
 	for _, configured := range c.Clusters {
 		cl := &cluster{name: configured.Name}
@@ -144,9 +141,6 @@ func (f *Fleet) open() {
 	defer f.mu.Unlock()
 	for _, s := range f.servers {
 		f.metrics.servers[s.group()][s.state].Inc()
-		if s.state == held {
-			continue
-		}
 		s.epoch = 1
 		s.node.pending[s] = true
 		f.add(history.Registered{At: f.now(), Server: s.id, Region: s.region, Node: s.node.name(), Epoch: s.epoch})

@@ -32,13 +32,10 @@ func layout(t *testing.T, seed uint64) []map[int]matchmaking.Entry {
 			peers = append(peers, n.peer)
 		}
 		c.Clusters = []fleet.Cluster{{Name: "main", Servers: 1200, Nodes: peers}}
-		c.Occupied, c.Held, c.Seed = 84, 20, seed
+		c.Occupied, c.Seed = 84, seed
 	})
-	if have := r.inState(t, "main", "held"); have != 240 {
-		t.Errorf("held: have %v, want a fifth of 1200", have)
-	}
-	if have := r.inState(t, "main", "match"); math.Abs(have-.84*960) > 1 {
-		t.Errorf("in a match: have %v, want 84 %% of 960", have)
+	if have := r.inState(t, "main", "match"); math.Abs(have-.84*1200) > 1 {
+		t.Errorf("in a match: have %v, want 84 %% of 1200", have)
 	}
 	var all []map[int]matchmaking.Entry
 	for _, n := range r.nodes {
@@ -51,8 +48,8 @@ func TestServersAreSpreadEvenlyAndAtRandom(t *testing.T) {
 	nodes := layout(t, 1)
 	seen := map[int]bool{}
 	for n, entries := range nodes {
-		if len(entries) != 240 {
-			t.Errorf("node %d: have %d servers, want a quarter of 960", n, len(entries))
+		if len(entries) != 300 {
+			t.Errorf("node %d: have %d servers, want a quarter of 1200", n, len(entries))
 		}
 		all, unused := map[string]int{}, map[string]int{}
 		var order []bool // free, in the order of the list
@@ -69,11 +66,10 @@ func TestServersAreSpreadEvenlyAndAtRandom(t *testing.T) {
 			order = append(order, !e.Busy)
 		}
 		for region, share := range map[string]float64{"na": .5, "eu": .3, "asia": .2} {
-			if have, want := float64(all[region]), 240*share; math.Abs(have-want) > 1 {
+			if have, want := float64(all[region]), 300*share; math.Abs(have-want) > 1 {
 				t.Errorf("node %d, %s: have %v servers, want %v", n, region, have, want)
 			}
-			// Two roundings, of what is there and of what is in a match.
-			if have, want := float64(unused[region]), 240*share*.16; math.Abs(have-want) > 2 {
+			if have, want := float64(unused[region]), 300*share*.16; math.Abs(have-want) > 1 {
 				t.Errorf("node %d, %s: have %v free, want %v", n, region, have, want)
 			}
 		}
@@ -142,7 +138,7 @@ func TestReservations(t *testing.T) {
 	if have := r.value(t, "relapse_matched_players_total", "default"); have != 2 {
 		t.Errorf("have %v players, want 2", have)
 	}
-	for state, want := range map[string]float64{"held": 0, "free": 9, "match": 1, "ended": 0} {
+	for state, want := range map[string]float64{"free": 9, "match": 1, "ended": 0} {
 		if have := r.inState(t, "main", state); have != want {
 			t.Errorf("%s: have %v servers, want %v", state, have, want)
 		}

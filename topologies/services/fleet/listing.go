@@ -159,7 +159,7 @@ func (f *Fleet) restarted(n *node, boot string) {
 	f.add(history.Restarted{At: f.now(), Node: n.name()})
 	count := 0
 	for _, s := range f.servers {
-		if s.node != n || s.state == held {
+		if s.node != n {
 			continue
 		}
 		count++

@@ -47,7 +47,7 @@ func newMetrics(c Config) *metrics {
 	}
 	servers := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "relapse_servers",
-		Help: "Game servers by what they do: held (not there yet), free (whether or not their nodes know it yet), in a match, or ended (not back from one).",
+		Help: "Game servers by what they do: free (whether or not their nodes know it yet), in a match, or ended (not back from one).",
 	}, []string{"cluster", "region", "state"})
 	m.collectors = append(m.collectors, servers)
 	reservations := counters("relapse_reservations_total",

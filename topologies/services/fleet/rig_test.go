@@ -129,7 +129,6 @@ func every(matchmaking.Entry) bool { return true }
 type rig struct {
 	fleet    *fleet.Fleet
 	handler  http.Handler
-	control  http.Handler
 	registry *prometheus.Registry
 	nodes    []*node
 	printed  *lines
@@ -173,7 +172,7 @@ func newRig(t *testing.T, change func(r *rig, c *fleet.Config)) *rig {
 	if r.fleet, err = fleet.New(c, r.registry); err != nil {
 		t.Fatal(err)
 	}
-	r.handler, r.control = r.fleet.Handler(), r.fleet.Control()
+	r.handler = r.fleet.Handler()
 	return r
 }
 
@@ -244,13 +243,6 @@ func (r *rig) move(t *testing.T, m matchmaking.Move) (status int, moved []matchm
 		t.Fatal(err)
 	}
 	return w.Code, said.Entries
-}
-
-// order gives an order to the control and gives its answer.
-func (r *rig) order(method, path, body string) (status int, said string) {
-	w := httptest.NewRecorder()
-	r.control.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
-	return w.Code, strings.TrimSpace(w.Body.String())
 }
 
 // value reads a counter or gauge by its name and the values of its labels, which

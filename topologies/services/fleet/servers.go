@@ -14,13 +14,12 @@ import (
 type state int
 
 const (
-	held    state = iota // not there yet
-	free                 // registered, and to be had
+	free    state = iota // registered, and to be had
 	inMatch              // registered, and in a match
 	ended                // still registered under the epoch that its match used up
 )
 
-var stateNames = [...]string{held: "held", free: "free", inMatch: "match", ended: "ended"}
+var stateNames = [...]string{free: "free", inMatch: "match", ended: "ended"}
 
 type server struct {
 	id      int
@@ -32,8 +31,6 @@ type server struct {
 	match   string        // that took it since it was registered last
 	turn    int           // rises with every change of the state
 	left    time.Duration // of a match that is on at the start, documented time
-	joined  bool
-	wanted  bool // has joined, and was reserved since
 }
 
 func (s *server) group() group { return group{s.cluster.name, s.region} }
@@ -79,7 +76,7 @@ const (
 	accepted = "ok"
 	taken    = "taken"   // in another match, or not back from it
 	stale    = "stale"   // registered under another epoch
-	unknown  = "unknown" // no such server, or it has not joined
+	unknown  = "unknown" // no such server
 )
 
 // reserve asks a server to take a match. If it does not, why says what it is
@@ -90,7 +87,7 @@ func (f *Fleet) reserve(r reservation) (outcome, why string) {
 	defer func() { f.metrics.modes[r.mode].outcomes[outcome].Inc() }()
 	s := f.server(r.server)
 	switch {
-	case s == nil || s.state == held:
+	case s == nil:
 		return unknown, fmt.Sprintf("there is no server %d", r.server)
 	case s.match == r.match && (s.epoch == r.epoch || f.config.Unfenced):
 		return accepted, "" // the same request, come twice
@@ -110,7 +107,6 @@ func (f *Fleet) reserve(r reservation) (outcome, why string) {
 	f.become(s, inMatch)
 	f.add(history.Reserved{At: f.now(), Server: s.id, Epoch: r.epoch, Match: r.match, Mode: r.mode, Node: r.node})
 	f.schedule(s, f.now()+f.real(f.length()))
-	s.wanted = s.joined
 	m := f.metrics.modes[r.mode]
 	m.matches[s.cluster.name].Inc()
 	m.players.Add(float64(r.players))

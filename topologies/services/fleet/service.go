@@ -34,7 +34,6 @@ func run(ctx context.Context, args []string) error {
 	var (
 		listen    = flags.String("listen", ":8080", "address for nodes")
 		metricsAt = flags.String("metrics", services.MetricsAddress, "address of the metrics")
-		control   = flags.String("control", ControlAddress, "address on which orders are taken")
 		clusters  []clusterFlag
 		servers   = map[string]int{}
 		c         = Config{
@@ -79,7 +78,6 @@ func run(ctx context.Context, args []string) error {
 	flags.DurationVar(&c.RelistAfter, "relist-after", 3*time.Minute, "from a match's end to the server's next registration, documented time")
 	flags.Float64Var(&c.Speed, "speed", 180, "documented seconds in a real one")
 	flags.Float64Var(&c.Occupied, "occupied", 84, "percent of the servers that are in a match at the start")
-	flags.Float64Var(&c.Held, "held", 0, "percent of the servers of each cluster that join only when told to")
 	flags.Uint64Var(&c.Seed, "seed", 1, "decides who is where, and how long matches last")
 	flags.BoolVar(&c.Unfenced, "unfenced", false, "servers take every reservation, whatever its epoch and though they are in a match")
 	flags.DurationVar(&c.AuditEvery, "audit-every", DefaultAuditEvery, "how often the list of each node is read and checked")
@@ -103,7 +101,6 @@ func run(ctx context.Context, args []string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return services.Serve(ctx, *metricsAt, services.MetricsHandler(registry)) })
 	group.Go(func() error { return services.Serve(ctx, *listen, fleet.Handler()) })
-	group.Go(func() error { return services.Serve(ctx, *control, fleet.Control()) })
 	group.Go(func() error { return fleet.Run(ctx) })
 	err = group.Wait()
 	for _, cl := range c.Clusters {
