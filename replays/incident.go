@@ -128,8 +128,8 @@ type Change struct {
 	Add      map[string]Names  `yaml:"add"`      // phase -> faults that happen as well
 	Traffic  Traffic           `yaml:"traffic"`  // in place of the incident's, in every phase
 	// Load is what all rates are multiplied by, in every phase and after traffic was
-	// put in their place: 0.5 for half as many players. 0 is as if it were not there.
-	Load float64 `yaml:"load"`
+	// put in their place: 0.5 for half as many players.
+	Load *float64 `yaml:"load"`
 }
 
 // Trigger is another way into the same outage than the one in the phases.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"reflect"
 	"runtime"
@@ -122,8 +123,8 @@ func (l *loader) change(c Change, keys ...any) error {
 	if err := l.traffic(c.Traffic, at("traffic")...); err != nil {
 		return err
 	}
-	if !(c.Load >= 0 && c.Load <= mostLoad) {
-		return l.fail(fmt.Sprintf("load: %v times as many players", c.Load), fmt.Sprintf("write a factor above 0 and up to %d, such as 0.5 for half of them", mostLoad), at("load")...)
+	if c.Load != nil && !(*c.Load > 0 && *c.Load <= mostLoad) {
+		return l.fail(fmt.Sprintf("load: %v times as many players", *c.Load), fmt.Sprintf("write a factor above 0 and up to %d, such as 0.5 for half of them", mostLoad), at("load")...)
 	}
 	if c.empty() {
 		return l.fail(fmt.Sprintf("%v changes nothing", keys[len(keys)-2]), "name overlays, or faults to remove, replace or add, or traffic", keys...)
@@ -135,7 +136,7 @@ func (l *loader) change(c Change, keys ...any) error {
 const mostLoad = 100
 
 func (c Change) empty() bool {
-	return len(c.Overlays)+len(c.Remove)+len(c.Replace)+len(c.Add)+len(c.Traffic) == 0 && c.Load == 0
+	return len(c.Overlays)+len(c.Remove)+len(c.Replace)+len(c.Add)+len(c.Traffic) == 0 && c.Load == nil
 }
 
 func (l *loader) overlay(name string, keys ...any) error {
@@ -250,6 +251,9 @@ func (l *loader) plans() error {
 		case err != nil:
 			return err
 		}
+		if err := l.loadBound(plan); err != nil {
+			return err
+		}
 		plans[arm] = plan
 		for _, f := range plan.Faults {
 			held[nameOf(f)] = true
@@ -287,6 +291,22 @@ func (l *loader) plans() error {
 	for _, err := range errs {
 		if err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// loadBound refuses a plan with a rate that no load generator makes, as rates in
+// the file are refused: changes multiply them.
+func (l *loader) loadBound(p *Plan) error {
+	for _, phase := range p.Phases {
+		for _, node := range slices.Sorted(maps.Keys(phase.Traffic)) {
+			for _, op := range slices.Sorted(maps.Keys(phase.Traffic[node])) {
+				if rate := phase.Traffic[node][op]; rate > mostRate {
+					return l.fail(fmt.Sprintf("arm %s asks %s for %g/s of %s in phase %s: no load generator makes more than %d/s", p.Arm, node, rate, op, phase.Name, mostRate),
+						"lower the load of its changes, or the rate", "traffic")
+				}
+			}
 		}
 	}
 	return nil

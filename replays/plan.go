@@ -247,8 +247,8 @@ func (i *Incident) planPhases(p *Plan, a armSpec) {
 		layers, load := []Traffic{i.Traffic, ph.Traffic}, 1.0
 		for _, c := range a.changes {
 			layers = append(layers, c.Traffic)
-			if c.Load != 0 {
-				load *= c.Load
+			if c.Load != nil {
+				load *= *c.Load
 			}
 		}
 		for _, layer := range layers {
