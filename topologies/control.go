@@ -17,6 +17,15 @@ type control struct {
 	http *http.Client
 }
 
+// RefusedError is what a service of our own answered to an order that it did not
+// carry out.
+type RefusedError struct {
+	Status string // 400 Bad Request
+	Said   string
+}
+
+func (e *RefusedError) Error() string { return e.Status + ": " + e.Said }
+
 func newControl(who, address string) control {
 	return control{who: who, base: "http://" + address, http: &http.Client{
 		Timeout: 5 * time.Second,
@@ -47,7 +56,7 @@ func (c control) do(ctx context.Context, method, path string, body, into any) er
 	defer response.Body.Close()
 	if response.StatusCode/100 != 2 {
 		said, _ := io.ReadAll(io.LimitReader(response.Body, 500))
-		return fmt.Errorf("%s: %s %s: %s: %s", c.who, method, path, response.Status, bytes.TrimSpace(said))
+		return fmt.Errorf("%s: %s %s: %w", c.who, method, path, &RefusedError{response.Status, string(bytes.TrimSpace(said))})
 	}
 	if into == nil {
 		return nil

@@ -54,8 +54,18 @@ func (f *Front) Routed(ctx context.Context, node string) (Routed, error) {
 	}
 	routed, known := state.Nodes[node]
 	if !known {
-		return Routed{}, fmt.Errorf("front %s: no node %s in its routes; there are: %s: name it in a --route of its command or settings",
-			f.node, node, strings.Join(slices.Sorted(maps.Keys(state.Nodes)), ", "))
+		return Routed{}, &UnroutedError{f.node, node, slices.Sorted(maps.Keys(state.Nodes))}
 	}
 	return routed, nil
+}
+
+// UnroutedError is a node that is in none of a front's routes.
+type UnroutedError struct {
+	Front, Node string
+	Known       []string // nodes that are in one, sorted
+}
+
+func (e *UnroutedError) Error() string {
+	return fmt.Sprintf("front %s: no node %s in its routes; there are: %s: name it in a --route of its command or settings",
+		e.Front, e.Node, strings.Join(e.Known, ", "))
 }

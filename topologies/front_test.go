@@ -1,6 +1,7 @@
 package topologies_test
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -38,13 +39,15 @@ func TestFront(t *testing.T) {
 	if err := front.EndSkew(ctx, "skew/1"); err != nil {
 		t.Error(err)
 	}
-	if err := front.Skew(ctx, "second", "mms-2", 0.5); err == nil || !strings.Contains(err.Error(), "the route is skewed already") {
-		t.Errorf("a refusal reads %v", err)
+	var refused *topologies.RefusedError
+	if err := front.Skew(ctx, "second", "mms-2", 0.5); !errors.As(err, &refused) || refused.Said != "the route is skewed already" {
+		t.Errorf("a refusal is %v", err)
 	}
 	if have, err := front.Routed(ctx, "mms-1"); err != nil || have != (topologies.Routed{Sent: 70, Of: 100, Even: 0.25}) {
 		t.Errorf("routed to mms-1: %+v, %v", have, err)
 	}
-	if _, err := front.Routed(ctx, "mms-9"); err == nil || !strings.Contains(err.Error(), "mms-1, mms-2") {
+	var unrouted *topologies.UnroutedError
+	if _, err := front.Routed(ctx, "mms-9"); !errors.As(err, &unrouted) || !slices.Equal(unrouted.Known, []string{"mms-1", "mms-2"}) {
 		t.Errorf("routed to a node that is in no route: %v, want an error that names those that are", err)
 	}
 	want := []string{
