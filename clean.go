@@ -21,6 +21,9 @@ func cleanCommand() *cobra.Command {
 				return rig(err)
 			}
 			fmt.Fprintln(c.OutOrStdout(), removed(swept))
+			if left := swept.StillThere(); left != "" {
+				fmt.Fprintln(c.ErrOrStderr(), left)
+			}
 			return nil
 		},
 	}

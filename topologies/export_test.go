@@ -1,8 +1,11 @@
 package topologies
 
 import (
+	"context"
 	"net/netip"
 	"time"
+
+	"github.com/moby/moby/client"
 )
 
 // What only tests see of the inside of this package.
@@ -73,4 +76,9 @@ func CgroupUsage(unified bool, folder string) (Usage, float64, error) {
 	}
 	cpus, err := files.cpus()
 	return u, cpus, err
+}
+
+// SweepEngine sweeps another engine than this machine's.
+func SweepEngine(ctx context.Context, docker *client.Client) (Swept, error) {
+	return sweep(ctx, docker, func(map[string]string) bool { return true })
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,9 +21,22 @@ type Swept struct {
 	Containers int      `json:"containers"`
 	Networks   int      `json:"networks"`
 	Hosts      int      `json:"hosts"` // parent cgroups
+	// Kept are the names of networks that are left: the engine counts endpoints of
+	// containers that are gone, and refuses to remove them until it is restarted.
+	// Docker 20.10 can lose count where containers are started at the same time.
+	Kept []string `json:"kept,omitempty"`
 }
 
 func (s Swept) empty() bool { return len(s.Runs) == 0 }
+
+// StillThere says what is left and who can remove it, in a sentence; nothing if
+// nothing is.
+func (s Swept) StillThere() string {
+	if len(s.Kept) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the engine keeps network %s, which has no container any more: restart the engine, then run `relapse clean`", strings.Join(s.Kept, ", "))
+}
 
 // Sweep removes the containers, networks and parent cgroups of every run whose
 // labels match. What carries no label of ours is never looked at twice. It goes
@@ -111,13 +125,18 @@ func sweep(ctx context.Context, docker *client.Client, match func(map[string]str
 		if !match(n.Labels) {
 			continue
 		}
-		runs[n.Labels[LabelRun]] = true
-		swept.Networks++
 		within := emptyNetworkWithin
 		if held[n.Labels[LabelRun]] {
 			within = networkWithin
 		}
-		if err := removeNetwork(ctx, docker, n.ID, within); err != nil {
+		switch err := removeNetwork(ctx, docker, n.ID, within); {
+		case err == nil:
+			runs[n.Labels[LabelRun]] = true
+			swept.Networks++
+		case unused(ctx, docker, n.ID):
+			swept.Kept = append(swept.Kept, n.Name)
+		default:
+			runs[n.Labels[LabelRun]] = true
 			failures.add(fmt.Errorf("remove network %s: %w", n.Name, err))
 		}
 	}
@@ -132,6 +151,7 @@ func sweep(ctx context.Context, docker *client.Client, match func(map[string]str
 		}
 	}
 	slices.Sort(swept.Runs)
+	slices.Sort(swept.Kept)
 	return swept, failures.join()
 }
 
@@ -161,6 +181,13 @@ func removeNetwork(ctx context.Context, docker *client.Client, id string, within
 			return err
 		}
 	}
+}
+
+// unused says whether a network that was not removed has no container any more.
+// An engine that does not say so leaves it in use.
+func unused(ctx context.Context, docker *client.Client, id string) bool {
+	found, err := docker.NetworkInspect(ctx, id, client.NetworkInspectOptions{})
+	return err == nil && len(found.Network.Containers) == 0
 }
 
 // collector gathers errors of goroutines.

@@ -275,7 +275,10 @@ func (s *System) abandon(ctx context.Context) error {
 func (s *System) remove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
 	defer cancel()
-	_, err := sweep(ctx, s.docker, ofRun(s.options.Run))
+	swept, err := sweep(ctx, s.docker, ofRun(s.options.Run))
+	if left := swept.StillThere(); left != "" {
+		s.options.Progress(left)
+	}
 	return err
 }
 
