@@ -89,7 +89,8 @@ func TestContract(t *testing.T) {
 func elsewhere(t *testing.T, example string) string {
 	t.Helper()
 	out := strings.NewReplacer("server", "control", "host-1", "host-2", "operation: get", "operation: other",
-		"node: players\nevery", "node: bystanders\nevery", "node: players\nfrom", "node: bystanders\nfrom", "node-1", "node-2").Replace(example)
+		"node: players\nevery", "node: bystanders\nevery", "node: players\nfrom", "node: bystanders\nfrom", "node-1", "node-2",
+		"node: fleet", "node: other-fleet").Replace(example)
 	if out == example {
 		t.Fatalf("example %q names nothing that the control replaces", example)
 	}

@@ -105,8 +105,11 @@ func TestExamplesDecodeAndValidate(t *testing.T) {
 			if _, ok := f.(faults.FrontFault); ok {
 				targets++
 			}
+			if _, ok := f.(faults.FleetFault); ok {
+				targets++
+			}
 			if targets != 1 {
-				t.Errorf("it is %d of LinkFault, NodeFault or HostFault, TrafficFault, and FrontFault, want one", targets)
+				t.Errorf("it is %d of LinkFault, NodeFault or HostFault, TrafficFault, FrontFault, and FleetFault, want one", targets)
 			}
 			if onHosts != (k.Group == faults.GroupHost) {
 				t.Errorf("it is a HostFault: %t, and in group %s", onHosts, k.Group)

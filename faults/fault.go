@@ -125,6 +125,12 @@ type FrontFault interface {
 	Front() (node, to string)
 }
 
+// FleetFault is a fault in what servers a fleet has. Its node goes on answering.
+type FleetFault interface {
+	// Fleet gives the fleet's node; the loader checks that it is one.
+	Fleet() (node string)
+}
+
 // Stopper is a fault that stops nodes answering on purpose. The validity gate
 // for dead or silent nodes asks it which ones.
 type Stopper interface{ Stops() bool }

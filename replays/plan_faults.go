@@ -172,6 +172,9 @@ func (i *Incident) planTargets(p *Plan, name string, spec FaultSpec, start, end 
 	if f, ok := spec.Fault.(faults.FrontFault); ok {
 		return planFront(p, name, f)
 	}
+	if f, ok := spec.Fault.(faults.FleetFault); ok {
+		return planFleet(p, name, f)
+	}
 	return nil
 }
 
@@ -192,11 +195,25 @@ func planWays(p *Plan, name, generator string, f faults.RedirectingFault) error 
 // is armed.
 func planFront(p *Plan, name string, f faults.FrontFault) error {
 	front, to := f.Front()
-	if n, exists := p.nodes.Node(front); !exists || n.Front == 0 {
-		return &targetError{name, "node", 0, fmt.Sprintf("unknown front %q", front), nearFront(front, p.nodes)}
+	if n, exists := p.nodes.Node(front); !exists || !isFront(n) {
+		return &targetError{name, "node", 0, fmt.Sprintf("unknown front %q", front), nearService(front, "front", p.nodes, isFront)}
 	}
 	return planLinked(p, name, "to", front, to, "in a route of its command or settings")
 }
+
+// planFleet checks the node of a fault in what servers a fleet has. Which clusters it
+// has only the fleet can say, when the fault is armed.
+func planFleet(p *Plan, name string, f faults.FleetFault) error {
+	fleet := f.Fleet()
+	if n, exists := p.nodes.Node(fleet); !exists || !isFleet(n) {
+		return &targetError{name, "node", 0, fmt.Sprintf("unknown fleet %q", fleet), nearService(fleet, "fleet", p.nodes, isFleet)}
+	}
+	return nil
+}
+
+func isFront(n *topologies.Node) bool { return n.Front != 0 }
+
+func isFleet(n *topologies.Node) bool { return n.Fleet != 0 }
 
 // planLinked checks that a node which a fault names in a field is there and that a
 // client is linked to it; also is where the client must name it as well.
@@ -297,16 +314,17 @@ func nearHost(pattern string, t *topologies.Topology) string {
 	return near(pattern, names)
 }
 
-// nearFront says which front may be meant.
-func nearFront(name string, t *topologies.Topology) string {
+// nearService says which node may be meant of those that take orders as a service of
+// our own.
+func nearService(name, service string, t *topologies.Topology, is func(*topologies.Node) bool) string {
 	var names []string
-	for _, n := range t.Nodes {
-		if n.Front != 0 {
-			names = append(names, n.Name)
+	for n := range t.Nodes {
+		if is(&t.Nodes[n]) {
+			names = append(names, t.Nodes[n].Name)
 		}
 	}
 	if len(names) == 0 {
-		return `the topology has none: give the service of image relapse, with command: [service, front], the label relapse.front: "9091"`
+		return fmt.Sprintf(`the topology has none: give the service of image relapse, with command: [service, %s], the label relapse.%[1]s: "9091"`, service)
 	}
 	return near(name, names)
 }

@@ -87,6 +87,9 @@ func claims(p *Plan, planned PlannedFault) []claim {
 		node, to := front.Front()
 		out = append(out, claim{what: "what " + node + " sends to", name: to, field: "to"})
 	}
+	if fleet, ok := f.(faults.FleetFault); ok {
+		out = append(out, claim{what: "fleet", name: fleet.Fleet(), field: "node"})
+	}
 	traffic, ok := f.(faults.TrafficFault)
 	if !ok {
 		return out

@@ -49,6 +49,9 @@ func TestOverlaps(t *testing.T) {
 		{"redirects to one target", "kind: redirect, node: players, from: server, to: other", "kind: redirect, node: players, from: store, to: other", broken, broken, false},
 		{"skews to one node", "kind: skew, node: other, to: store, share: 70%", "kind: skew, node: other, to: store, share: 80%", broken, after, true},
 		{"skews to two nodes", "kind: skew, node: other, to: store, share: 70%", "kind: skew, node: other, to: server, share: 80%", broken, broken, false},
+		{"losses of one fleet", "kind: capacity-loss, node: other, share: 40%", "kind: capacity-loss, node: other, share: 20%", broken, broken, true},
+		{"losses of two clusters of a fleet", "kind: capacity-loss, node: other, share: 40%, cluster: main", "kind: capacity-loss, node: other, share: 20%, cluster: side", broken, after, true},
+		{"losses with a phase between", "kind: capacity-loss, node: other, share: 40%", "kind: capacity-loss, node: other, share: 20%", before, after, false},
 		// Each adds to the link and takes away what it added.
 		{"delays of one link", `kind: latency, links: ["players -> server"], latency: 20ms`, `kind: latency, links: ["players -> server"], latency: 50ms`, broken, broken, false},
 		{"a load generator that dies", `kind: latency, links: ["players -> server"], latency: 20ms`, "kind: crash-loop, nodes: [players]", broken, broken, true},
@@ -81,7 +84,7 @@ func TestOverlaps(t *testing.T) {
     command: [service, account]
     links: [server, store]
     expose: ["8080"]
-    labels: {relapse.probe: tcp, relapse.front: "9091"}
+    labels: {relapse.probe: tcp, relapse.front: "9091", relapse.fleet: "9092"}
   guests:
     image: relapse
     command: [service, players, --config=/etc/relapse/players.yaml]

@@ -246,6 +246,25 @@ func TestASkewIsPlanned(t *testing.T) {
 	}
 }
 
+// A loss of servers is planned where its node is a fleet.
+func TestACapacityLossIsPlanned(t *testing.T) {
+	const more = "more: {kind: surge, node: players, operation: ask, times: 2}"
+	fsys := small(strings.Replace(smallText(t), more, "more: {kind: capacity-loss, node: server, share: 40%, cluster: main}", 1)).(fstest.MapFS)
+	line := fsys["line/compose.yaml"]
+	line.Data = bytes.Replace(line.Data, []byte("relapse.probe: tcp}"), []byte(`relapse.probe: tcp, relapse.fleet: "9091"}`), 1)
+	inc, err := replays.Load(fsys, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := plan(t, inc, "unfixed")
+	if !slices.ContainsFunc(p.Faults, func(f replays.PlannedFault) bool { return f.Kind == "capacity-loss" }) {
+		t.Errorf("faults: have %+v, want a loss of capacity among them", p.Faults)
+	}
+	if len(p.Surges) > 0 || len(p.Stopped) > 0 {
+		t.Errorf("have surges %v and stopped nodes %v, want none: no rate changes, and the fleet goes on", p.Surges, p.Stopped)
+	}
+}
+
 func TestArms(t *testing.T) {
 	inc := loadSmall(t)
 	want := []string{

@@ -12,6 +12,7 @@ import (
 var (
 	Abandoned        = abandoned
 	FreeSubnet       = freeSubnet
+	NewFleet         = newFleet
 	NewFront         = newFront
 	NewPlayers       = newPlayers
 	OwnerDead        = ownerDead

@@ -21,9 +21,10 @@ const (
 	labelProbe       = "relapse.probe"
 	labelAgent       = "relapse.agent"
 	labelFront       = "relapse.front"
+	labelFleet       = "relapse.fleet"
 )
 
-var labelNames = []string{labelMetrics, labelMetricsPort, labelMetricsPath, labelMetricsGaps, labelTraffic, labelProbe, labelAgent, labelFront}
+var labelNames = []string{labelMetrics, labelMetricsPort, labelMetricsPath, labelMetricsGaps, labelTraffic, labelProbe, labelAgent, labelFront, labelFleet}
 
 // metricsKinds are the ways a node can be measured, each with the port and path
 // that its program documents as usual. A kind without a path does not speak HTTP.
@@ -83,9 +84,16 @@ func (b *builder) applyLabels(n *Node, labels types.Labels, at func(...string) [
 		}
 		n.Agent = port
 	}
-	if text, ok := labels[labelFront]; ok {
-		if n.Front, ok = parsePort(text); !ok {
-			return bad(labelFront, fmt.Sprintf("%q is not a port", text), "the port at which the front takes orders, 9091 unless told otherwise")
+	for _, takes := range []struct {
+		label, who string
+		orders     *uint16
+	}{{labelFront, "front", &n.Front}, {labelFleet, "fleet", &n.Fleet}} {
+		text, ok := labels[takes.label]
+		if !ok {
+			continue
+		}
+		if *takes.orders, ok = parsePort(text); !ok {
+			return bad(takes.label, fmt.Sprintf("%q is not a port", text), fmt.Sprintf("the port at which the %s takes orders, 9091 unless told otherwise", takes.who))
 		}
 	}
 	return n.readProbe(labels, bad)

@@ -244,6 +244,18 @@ func (s *System) Front(node string) (*Front, error) {
 	return newFront(node, i.endpoint(i.node.Front)), nil
 }
 
+// Fleet gives the control of a node that is a fleet.
+func (s *System) Fleet(node string) (*Fleet, error) {
+	i, err := s.Instance(node)
+	if err != nil {
+		return nil, err
+	}
+	if i.node.Fleet == 0 {
+		return nil, fmt.Errorf("node %s: it is no fleet: no label relapse.fleet", node)
+	}
+	return newFleet(node, i.endpoint(i.node.Fleet)), nil
+}
+
 // Stop removes every container, the network and the hosts, and ends the
 // watchdog. It does so even when ctx has ended, within a deadline of its own. It
 // can be called again: after a failure it tries again, after a success it does

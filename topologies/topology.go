@@ -62,6 +62,7 @@ type Node struct {
 	Probe       Probe    // label relapse.probe: how to see from outside that the node answers
 	Agent       uint16   // label relapse.agent: the port at which it is the agent of its host, 0 for none
 	Front       uint16   // label relapse.front: the port at which it takes orders as a front, 0 for a node that is none
+	Fleet       uint16   // label relapse.fleet: the port at which it takes orders as a fleet, 0 for a node that is none
 }
 
 // File is a file put into a node before it starts.

@@ -16,6 +16,7 @@ import (
 	"relapse/topologies/relay"
 	"relapse/topologies/services"
 	_ "relapse/topologies/services/echo"
+	_ "relapse/topologies/services/fleet"
 	_ "relapse/topologies/services/front"
 	_ "relapse/topologies/services/host"
 	_ "relapse/topologies/services/players"

@@ -73,6 +73,31 @@ func TestAnUnfencedServerIsListedOnceAfterTheLastOfItsMatches(t *testing.T) {
 	}
 }
 
+func TestAnUnfencedServerThatIsGoneIsSeenToTakeAMatch(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		unfenced bool
+		want     int
+		gone     float64 // violations
+	}{
+		{"fenced", false, http.StatusConflict, 0},
+		{"unfenced", true, http.StatusCreated, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, func(_ *rig, config *fleet.Config) { config.Unfenced = c.unfenced })
+			r.lose(t, "l", "", 1)
+			if have := r.post(take(1, 1, "m1")); have != c.want {
+				t.Errorf("have %d, want %d", have, c.want)
+			}
+			for invariant, want := range map[string]float64{history.NotThere: c.gone, history.TwoMatches: 0} {
+				if have := r.value(t, "relapse_violations_total", invariant); have != want {
+					t.Errorf("%s: have %v violations, want %v", invariant, have, want)
+				}
+			}
+		})
+	}
+}
+
 func TestAMatchOnTheWrongClusterIsCounted(t *testing.T) {
 	r := newRig(t, func(r *rig, c *fleet.Config) {
 		r.another(t, c, "side", "c", 2)

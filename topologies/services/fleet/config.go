@@ -31,7 +31,10 @@ type Config struct {
 	Speed        float64       // documented seconds in a real one
 
 	Occupied float64 // percent of the servers that are in a match at the start
-	Seed     uint64  // decides who is where, and how long matches last
+	Seed     uint64  // decides who is where, how long matches last, and who goes
+
+	Joins     string        // how servers that are added come to nodes: one of [Joins], "" for [JoinSpread]
+	JoinAfter time.Duration // from when they are added to their registration, documented time
 
 	// Unfenced has servers take every reservation, whatever its epoch and
 	// whether they are in a match. It shows that the checks see what the fence
@@ -62,6 +65,9 @@ func (c Config) complete() (Config, error) {
 	if c.AuditEvery == 0 {
 		c.AuditEvery = DefaultAuditEvery
 	}
+	if c.Joins == "" {
+		c.Joins = JoinSpread
+	}
 	if c.Violations == nil {
 		c.Violations = io.Discard
 	}
@@ -85,6 +91,10 @@ func (c Config) complete() (Config, error) {
 		return c, fmt.Errorf("fleet: a speed of %v: want more than zero, up to %v", c.Speed, float64(mostSpeed))
 	case !within(c.Occupied, 0, 100):
 		return c, fmt.Errorf("fleet: %v percent of the servers are occupied: want 0 to 100", c.Occupied)
+	case !slices.Contains(Joins, c.Joins):
+		return c, fmt.Errorf("fleet: servers that are added join by %q: want one of %q", c.Joins, Joins)
+	case c.JoinAfter < 0:
+		return c, fmt.Errorf("fleet: a server that is added joins after %v: want zero or more", c.JoinAfter)
 	case c.AuditEvery < 0:
 		return c, fmt.Errorf("fleet: an audit every %v: want more than zero", c.AuditEvery)
 	}

@@ -41,6 +41,8 @@ func TestNewRefuses(t *testing.T) {
 		"no speed":                func(c *fleet.Config) { c.Speed = 0 },
 		"an infinite speed":       func(c *fleet.Config) { c.Speed = math.Inf(1) },
 		"too many in matches":     func(c *fleet.Config) { c.Occupied = 101 },
+		"an unknown way to join":  func(c *fleet.Config) { c.Joins = "anywhere" },
+		"a negative time to join": func(c *fleet.Config) { c.JoinAfter = -1 },
 		"a negative interval":     func(c *fleet.Config) { c.AuditEvery = -1 },
 		"a negative grace":        func(c *fleet.Config) { c.Grace = -1 },
 	} {
@@ -64,7 +66,7 @@ func TestNewRefuses(t *testing.T) {
 
 func TestTheServiceRefusesBadFlags(t *testing.T) {
 	good := []string{
-		"--listen=127.0.0.1:0", "--metrics=127.0.0.1:0",
+		"--listen=127.0.0.1:0", "--control=127.0.0.1:0", "--metrics=127.0.0.1:0",
 		"--cluster=main=127.0.0.1:1", "--servers=main=3", "--mode=default=main",
 	}
 	run := func(args []string, within time.Duration) error {
@@ -86,6 +88,7 @@ func TestTheServiceRefusesBadFlags(t *testing.T) {
 		{"--regions=na"}, {"--regions=na=x"}, {"--regions=na=0"}, {"--regions="},
 		{"--length=0s"}, {"--length-spread=100"}, {"--relist-after=-1s"}, {"--speed=0"}, {"--speed=NaN"},
 		{"--occupied=101"}, {"--seed=-1"}, {"--audit-every=-1s"}, {"--grace=-1s"}, {"--unfenced=perhaps"},
+		{"--joins=anywhere"}, {"--join-after=-1s"}, {"--join-after=soon"},
 	} {
 		if err := run(slices.Concat(good, have), 10*time.Second); err == nil {
 			t.Errorf("%q: no error", have)

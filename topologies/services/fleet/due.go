@@ -8,8 +8,8 @@ import (
 // passEvery is how exactly matches end and servers come back.
 const passEvery = 10 * time.Millisecond
 
-// due says when a server's match ends, or when it comes back after one. It is
-// void once the server's turn is another.
+// due says when a server's match ends, when it comes back after one, or when it is
+// registered after it was added. It is void once the server's turn is another.
 type due struct {
 	at     time.Duration
 	server *server
@@ -50,6 +50,8 @@ func (f *Fleet) pass() {
 			f.end(next.server, next.at)
 		case ended:
 			f.register(next.server)
+		case gone:
+			f.arrive(next.server)
 		}
 	}
 }

@@ -14,18 +14,25 @@
 //	│    ▲                                          epoch + 1
 //	└────┘ moves, or its node restarts: epoch + 1
 //
+//	                ordered away          added
+//	free or ended ───────────────▶ gone ────────▶ free
+//	match ────────▶ when it ends                  epoch + 1, at the node it comes to
+//
 // The rules, each carried out under one lock:
 //
 //   - Every server is registered with one node under one epoch. The epoch rises
-//     by one when the server comes back from a match, when it moves while free,
-//     and when its node restarts while it is free. It does not rise in a match, so
-//     that the match may be asked for again.
+//     by one when the server comes back from a match or is added, when it moves
+//     while free, and when its node restarts while it is free. It does not rise in
+//     a match, so that the match may be asked for again.
 //   - A reservation is taken if the server is free and the epoch is the one that it
 //     is registered under. The match that took it may ask again until the server
 //     is registered anew, and gets the same answer.
 //   - A move is taken for each server that is free under the epoch named, and
 //     belongs to the receiver's cluster. What the first request for a transfer to
 //     a node was answered, every later one is answered too.
+//   - A server that is gone takes no match and does not move. Who goes while free
+//     tells nobody, so that its node finds out when it hands it out; who goes after
+//     a match is struck off the node's list.
 //   - A server counts as free from when its epoch rises. Its node is told in the
 //     next listing, and may hand it out before its acknowledgement is back.
 //   - What a node has yet to acknowledge is a set of servers, and a listing is
@@ -73,6 +80,7 @@ const pruneEvery = time.Second
 const (
 	streamLayout = iota
 	streamLengths
+	streamDraws
 )
 
 // Fleet is a running fleet.
@@ -89,6 +97,8 @@ type Fleet struct {
 	checker *history.Checker
 	said    int // violations
 	lengths *rand.Rand
+	draws   *rand.Rand           // who goes, and where who is added comes to
+	losses  map[string]LossState // in force, by name
 	due     dueTimes
 	begun   bool // somebody has reserved a server
 	moved   map[answer][]matchmaking.Entry
@@ -109,13 +119,13 @@ func New(c Config, registry *prometheus.Registry) (*Fleet, error) {
 	}
 	f := &Fleet{
 		config: c, start: time.Now(), metrics: newMetrics(c), byName: map[string]*node{},
-		lengths: rand.New(rand.NewPCG(c.Seed, streamLengths)),
-		moved:   map[answer][]matchmaking.Entry{},
+		lengths: rand.New(rand.NewPCG(c.Seed, streamLengths)), draws: rand.New(rand.NewPCG(c.Seed, streamDraws)),
+		losses: map[string]LossState{}, moved: map[answer][]matchmaking.Entry{},
 	}
 	for _, configured := range c.Clusters {
 		cl := &cluster{name: configured.Name}
 		for _, peer := range configured.Nodes {
-			n := &node{peer: peer, cluster: cl, pending: map[*server]bool{}, metrics: f.metrics.nodes[peer.Name]}
+			n := &node{peer: peer, cluster: cl, pending: map[*server]bool{}, struck: map[*server]int64{}, metrics: f.metrics.nodes[peer.Name]}
 			cl.nodes = append(cl.nodes, n)
 			f.nodes = append(f.nodes, n)
 			f.byName[peer.Name] = n

@@ -196,8 +196,8 @@ func TestMoves(t *testing.T) {
 		t.Errorf("reserved under the epoch after the move: have %d, want 201", have)
 	}
 	for cluster, want := range map[string]float64{"main": 4, "side": 1} {
-		if have := r.value(t, "relapse_moves_total", cluster); have != want {
-			t.Errorf("%s: have %v moves, want %v", cluster, have, want)
+		if have := r.value(t, "relapse_moves_total", cluster) + r.value(t, "relapse_moves_back_total", cluster); have != want {
+			t.Errorf("%s: have %v moves, there or back, want %v", cluster, have, want)
 		}
 	}
 	if have := r.value(t, "relapse_moves_refused_total"); have != 8 {
@@ -212,6 +212,35 @@ func TestMoves(t *testing.T) {
 	}
 	if have := r.post("/moves"); have != http.StatusBadRequest {
 		t.Errorf("no body: have %d, want 400", have)
+	}
+}
+
+func TestAServerThatIsTakenBackHasNotMoved(t *testing.T) {
+	r := start(t, asItIs)
+	home, entry := r.at(t, 1)
+	other := r.nodes[0]
+	if other == home {
+		other = r.nodes[1]
+	}
+	for _, c := range []struct {
+		transfer    string
+		to          *node
+		moves, back float64
+	}{
+		{"t1-back", home, 0, 1},
+		{"t2", other, 1, 1},
+	} {
+		_, moved := r.move(t, matchmaking.Move{Transfer: c.transfer, To: c.to.name, Boot: c.to.name + "-1", Entries: []matchmaking.Entry{entry}})
+		if len(moved) != 1 {
+			t.Fatalf("%s: have %v moved, want one", c.transfer, moved)
+		}
+		entry = moved[0]
+		if have := r.value(t, "relapse_moves_total", "main"); have != c.moves {
+			t.Errorf("%s: have %v moves, want %v", c.transfer, have, c.moves)
+		}
+		if have := r.value(t, "relapse_moves_back_total", "main"); have != c.back {
+			t.Errorf("%s: have %v moves back, want %v", c.transfer, have, c.back)
+		}
 	}
 }
 

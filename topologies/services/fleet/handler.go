@@ -13,8 +13,8 @@ import (
 // Handler answers nodes:
 //
 //	POST /reserve?server=&epoch=&match=&mode=&players=&node=
-//	     201; 409 with the reason if the server is in a match or the epoch is not
-//	     current, 404 if there is no such server
+//	     201; 409 with the reason if the server is in a match or gone, or the epoch
+//	     is not current; 404 if there is no such server
 //	POST /moves     Move: 200 and Moved; 409 if another life of the node asks
 //	     than the one that the fleet knows of
 //

@@ -33,8 +33,11 @@ type node struct {
 	boot    string           // of its present life; none before its first answer
 	life    int              // number of that life
 	pending map[*server]bool // what it has yet to acknowledge
-	met     bool             // it has acknowledged something
-	failing bool             // its last listing was not acknowledged
+	// struck is whom it has yet to strike off its list, with the epochs that it has
+	// them under. They may be registered again by then, here or elsewhere.
+	struck  map[*server]int64
+	met     bool // it has acknowledged something
+	failing bool // its last listing was not acknowledged
 }
 
 func (n *node) name() string { return n.peer.Name }
@@ -74,8 +77,11 @@ func (f *Fleet) list(ctx context.Context, n *node) error {
 func (f *Fleet) batch(n *node) (entries []matchmaking.Entry, life int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	servers := slices.SortedFunc(maps.Keys(n.pending), func(a, b *server) int { return cmp.Compare(a.id, b.id) })
-	for _, s := range servers {
+	byID := func(a, b *server) int { return cmp.Compare(a.id, b.id) }
+	for _, s := range slices.SortedFunc(maps.Keys(n.struck), byID) {
+		entries = append(entries, matchmaking.Entry{Server: s.id, Region: s.region, Epoch: n.struck[s], Gone: true})
+	}
+	for _, s := range slices.SortedFunc(maps.Keys(n.pending), byID) {
 		entries = append(entries, s.entry())
 	}
 	return entries, n.life
@@ -100,6 +106,12 @@ func (f *Fleet) listed(n *node, life int, entries []matchmaking.Entry, boot stri
 	n.met = true
 	for _, e := range entries {
 		s := f.server(e.Server)
+		if e.Gone {
+			if n.struck[s] == e.Epoch {
+				delete(n.struck, s)
+			}
+			continue
+		}
 		if s.node != n || s.epoch != e.Epoch || !n.pending[s] {
 			continue
 		}
@@ -156,10 +168,11 @@ func (f *Fleet) answered(n *node, life int, boot string) bool {
 func (f *Fleet) restarted(n *node, boot string) {
 	n.boot = boot
 	n.life++
+	clear(n.struck)
 	f.add(history.Restarted{At: f.now(), Node: n.name()})
 	count := 0
 	for _, s := range f.servers {
-		if s.node != n {
+		if s.node != n || s.state == gone {
 			continue
 		}
 		count++

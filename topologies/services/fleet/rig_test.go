@@ -71,7 +71,11 @@ func (n *node) servers(w http.ResponseWriter, r *http.Request) {
 	n.listings = append(n.listings, listing)
 	if n.status == 0 {
 		for _, e := range listing.Entries {
-			if e.Epoch >= n.entries[e.Server].Epoch {
+			switch {
+			case e.Epoch < n.entries[e.Server].Epoch:
+			case e.Gone:
+				delete(n.entries, e.Server)
+			default:
 				n.entries[e.Server] = e
 			}
 		}
@@ -246,7 +250,8 @@ func (r *rig) move(t *testing.T, m matchmaking.Move) (status int, moved []matchm
 }
 
 // value reads a counter or gauge by its name and the values of its labels, which
-// are sorted by the labels' names; absent is an error.
+// are sorted by the labels' names; of a histogram it is the number of observations.
+// Absent is an error.
 func (r *rig) value(t *testing.T, name string, labels ...string) float64 {
 	t.Helper()
 	families, err := r.registry.Gather()
@@ -263,7 +268,7 @@ func (r *rig) value(t *testing.T, name string, labels ...string) float64 {
 				have = append(have, l.GetValue())
 			}
 			if slices.Equal(have, labels) {
-				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
 			}
 		}
 	}

@@ -17,20 +17,25 @@ const (
 	free    state = iota // registered, and to be had
 	inMatch              // registered, and in a match
 	ended                // still registered under the epoch that its match used up
+	gone                 // not there
 )
 
-var stateNames = [...]string{free: "free", inMatch: "match", ended: "ended"}
+var stateNames = [...]string{free: "free", inMatch: "match", ended: "ended", gone: "gone"}
 
 type server struct {
 	id      int
 	cluster *cluster
 	region  string
-	node    *node // that it is registered with
+	node    *node // that it is registered with; of one that was added and is not there yet, the one that it comes to
 	epoch   int64
 	state   state
 	match   string        // that took it since it was registered last
 	turn    int           // rises with every change of the state
 	left    time.Duration // of a match that is on at the start, documented time
+
+	loss  string        // that has it go, "" for none
+	fresh bool          // it was added and has taken no match since
+	added time.Duration // when
 }
 
 func (s *server) group() group { return group{s.cluster.name, s.region} }
@@ -76,6 +81,7 @@ const (
 	accepted = "ok"
 	taken    = "taken"   // in another match, or not back from it
 	stale    = "stale"   // registered under another epoch
+	notThere = "gone"    // whatever the epoch
 	unknown  = "unknown" // no such server
 )
 
@@ -92,6 +98,8 @@ func (f *Fleet) reserve(r reservation) (outcome, why string) {
 	case s.match == r.match && (s.epoch == r.epoch || f.config.Unfenced):
 		return accepted, "" // the same request, come twice
 	case f.config.Unfenced:
+	case s.state == gone:
+		return notThere, fmt.Sprintf("server %d is not there", s.id)
 	case s.epoch != r.epoch:
 		return stale, fmt.Sprintf("server %d is registered under epoch %d with %s", s.id, s.epoch, s.node.name())
 	case s.state == ended:
@@ -103,6 +111,7 @@ func (f *Fleet) reserve(r reservation) (outcome, why string) {
 	if s.epoch == r.epoch {
 		f.settle(s) // who asks for it under its epoch has been told
 	}
+	f.use(s)
 	s.match = r.match
 	f.become(s, inMatch)
 	f.add(history.Reserved{At: f.now(), Server: s.id, Epoch: r.epoch, Match: r.match, Mode: r.mode, Node: r.node})
@@ -133,10 +142,14 @@ func (f *Fleet) begin() {
 }
 
 // end has a match end that should have ended at a time, which is when the server's
-// delay begins.
+// delay begins, unless it goes.
 func (f *Fleet) end(s *server, at time.Duration) {
 	f.become(s, ended)
 	f.add(history.Ended{At: f.now(), Server: s.id, Match: s.match})
+	if s.loss != "" {
+		f.leave(s)
+		return
+	}
 	f.schedule(s, at+f.real(f.config.RelistAfter))
 }
 
@@ -179,7 +192,11 @@ func (f *Fleet) move(m matchmaking.Move) ([]matchmaking.Entry, error) {
 		s.node = to
 		s.epoch++
 		f.add(history.Moved{At: f.now(), Server: s.id, From: from.name(), To: to.name(), Epoch: s.epoch, Transfer: m.Transfer})
-		f.metrics.moves[s.cluster.name].Inc()
+		counted := f.metrics.moves
+		if from == to {
+			counted = f.metrics.movesBack
+		}
+		counted[s.cluster.name].Inc()
 		moved = append(moved, s.entry())
 	}
 	// Answers are kept for good: who sleeps for long may ask at any time, and a run

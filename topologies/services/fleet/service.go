@@ -33,6 +33,7 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("fleet", flag.ContinueOnError)
 	var (
 		listen    = flags.String("listen", ":8080", "address for nodes")
+		control   = flags.String("control", ControlAddress, "address on which orders are taken")
 		metricsAt = flags.String("metrics", services.MetricsAddress, "address of the metrics")
 		clusters  []clusterFlag
 		servers   = map[string]int{}
@@ -78,7 +79,9 @@ func run(ctx context.Context, args []string) error {
 	flags.DurationVar(&c.RelistAfter, "relist-after", 3*time.Minute, "from a match's end to the server's next registration, documented time")
 	flags.Float64Var(&c.Speed, "speed", 180, "documented seconds in a real one")
 	flags.Float64Var(&c.Occupied, "occupied", 84, "percent of the servers that are in a match at the start")
-	flags.Uint64Var(&c.Seed, "seed", 1, "decides who is where, and how long matches last")
+	flags.Uint64Var(&c.Seed, "seed", 1, "decides who is where, how long matches last, and who goes")
+	flags.StringVar(&c.Joins, "joins", JoinSpread, fmt.Sprintf("how servers that are added come to nodes, one of %q: evenly, or all to the first of their cluster", Joins))
+	flags.DurationVar(&c.JoinAfter, "join-after", 0, "from when servers are added to their registration, documented time")
 	flags.BoolVar(&c.Unfenced, "unfenced", false, "servers take every reservation, whatever its epoch and though they are in a match")
 	flags.DurationVar(&c.AuditEvery, "audit-every", DefaultAuditEvery, "how often the list of each node is read and checked")
 	flags.DurationVar(&c.Grace, "grace", 0, "time after which a change must show in the lists; 0 for one second")
@@ -101,6 +104,7 @@ func run(ctx context.Context, args []string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return services.Serve(ctx, *metricsAt, services.MetricsHandler(registry)) })
 	group.Go(func() error { return services.Serve(ctx, *listen, fleet.Handler()) })
+	group.Go(func() error { return services.Serve(ctx, *control, fleet.Control()) })
 	group.Go(func() error { return fleet.Run(ctx) })
 	err = group.Wait()
 	for _, cl := range c.Clusters {

@@ -5,7 +5,8 @@
 // A game server is registered with one node at a time, under an epoch that rises
 // with every registration. Who wants a server names the epoch that it knows; the
 // server itself, which is the fleet's part, refuses one that is not current, so
-// that a node which has slept through a move cannot hand out what it gave away.
+// that a node which has slept through a move cannot hand out what it gave away. A
+// server that is gone refuses every epoch.
 //
 //	players -> front -> node: POST /matches?mode=M&region=R&players=N
 //	                    node -> node:  POST /take?mode=M&region=R&players=N&match=ID
@@ -24,10 +25,14 @@ type Entry struct {
 	// Busy marks a server that is registered here and in a match. It is in the
 	// list, and passed over by whoever reads it.
 	Busy bool `json:"b,omitempty"`
+	// Gone marks a server that is registered here no longer, since it is not there.
+	// It stands in a [Listing] alone.
+	Gone bool `json:"g,omitempty"`
 }
 
-// Listing registers servers with a node. An entry takes the place of an older one
-// of the same server; one that is older than what the node knows is passed over.
+// Listing registers servers with a node, and strikes off those that are gone. An
+// entry takes the place of an older one of the same server; one that is older than
+// what the node knows is passed over.
 type Listing struct {
 	Entries []Entry `json:"entries"`
 }
@@ -89,7 +94,7 @@ type Move struct {
 }
 
 // Moved says which servers moved, with their new epochs. The others were taken,
-// have ended or were moved otherwise in the meantime.
+// have ended, are gone or were moved otherwise in the meantime.
 type Moved struct {
 	Entries []Entry `json:"entries"`
 }

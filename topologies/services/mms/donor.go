@@ -80,11 +80,12 @@ func (n *Node) serveGive(w http.ResponseWriter, r *http.Request) {
 }
 
 // transfer moves servers to a peer. What did not move in the end is back in the
-// list, or its server said that it belongs elsewhere.
+// list, or its server said that it belongs elsewhere or said nothing, being gone:
+// no entry of such a one goes on from node to node and has a list look full.
 func (n *Node) transfer(t matchmaking.Transfer, to *matchmaking.Peer) (moved matchmaking.Moved, outcome string) {
 	moved, err := n.push(t, to)
 	if err == nil {
-		// What did not move has refused to: it is in a match, or registered anew.
+		// What did not move has refused to: it is in a match, gone, or registered anew.
 		n.list.forget(t.Entries...)
 		n.metrics.moved[movedOut].Add(float64(len(moved.Entries)))
 		return moved, transferMoved
@@ -111,7 +112,8 @@ func (n *Node) push(t matchmaking.Transfer, to *matchmaking.Peer) (moved matchma
 
 // takeBack registers the servers of a transfer with this node again, whose fate is
 // unknown. Those that have moved refuse: their registration with the receiver is
-// newer. Those that are accepted will refuse the receiver, should it still ask.
+// newer. So do those that are gone. Those that are accepted will refuse the
+// receiver, should it still ask.
 func (n *Node) takeBack(t matchmaking.Transfer) (outcome string) {
 	back, ok := n.move(t.ID+"-back", t.Entries)
 	if !ok {

@@ -24,6 +24,7 @@ type server struct {
 	node  string
 	epoch int64
 	match string // that it is in
+	gone  bool
 }
 
 func (f *fleet) handler() http.Handler {
@@ -59,6 +60,8 @@ func (f *fleet) reserve(r *http.Request) error {
 		return fmt.Errorf("%s does not say all", r.URL)
 	case s == nil:
 		return errors.New("nobody has the number")
+	case s.gone:
+		return errors.New("it is not there")
 	case strconv.FormatInt(s.epoch, 10) != query.Get("epoch"):
 		return errors.New("registered under another epoch")
 	case s.match != "" && s.match != match:
@@ -77,7 +80,7 @@ func (f *fleet) move(m matchmaking.Move) []matchmaking.Entry {
 	}
 	var moved []matchmaking.Entry
 	for _, e := range m.Entries {
-		if s := f.servers[e.Server]; s != nil && s.match == "" && s.epoch == e.Epoch {
+		if s := f.servers[e.Server]; s != nil && s.match == "" && !s.gone && s.epoch == e.Epoch {
 			s.epoch++
 			s.node = m.To
 			moved = append(moved, matchmaking.Entry{Server: e.Server, Region: e.Region, Epoch: s.epoch})
@@ -107,13 +110,22 @@ func (f *fleet) plays(match string, ids ...int) {
 	}
 }
 
+// leave has servers go, and tell nobody.
+func (f *fleet) leave(ids ...int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, id := range ids {
+		f.servers[id].gone = true
+	}
+}
+
 // free gives the epochs of those in no match.
 func (f *fleet) free() map[int]int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	epochs := map[int]int64{}
 	for id, s := range f.servers {
-		if s.match == "" {
+		if s.match == "" && !s.gone {
 			epochs[id] = s.epoch
 		}
 	}

@@ -57,16 +57,21 @@ func newList(regions []string, indexed bool, random *rand.Rand) *list {
 
 // register puts servers into the list, in the place of older registrations, and
 // gives how many. It passes over what is not newer than what was known: a message
-// may come twice, and what it says of a server is outdated then.
+// may come twice, and what it says of a server is outdated then. One that is gone
+// under the epoch that is known is struck off.
 func (l *list) register(entries []matchmaking.Entry) (registered int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range entries {
-		if known, ok := l.epochs[e.Server]; ok && e.Epoch <= known {
+		if known, ok := l.epochs[e.Server]; ok && (e.Epoch < known || e.Epoch == known && !e.Gone) {
 			continue
 		}
 		if i, listed := l.at[e.Server]; listed {
 			l.remove(i)
+		}
+		if e.Gone {
+			l.epochs[e.Server] = e.Epoch
+			continue
 		}
 		l.add(e)
 		registered++

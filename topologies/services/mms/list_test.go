@@ -182,6 +182,11 @@ func TestAnEntryHoldsUnderItsEpoch(t *testing.T) {
 	under := func(epoch int64) matchmaking.Entry { return matchmaking.Entry{Server: 0, Region: "a", Epoch: epoch} }
 	inMatch := under(6)
 	inMatch.Busy = true
+	goneUnder := func(epoch int64) matchmaking.Entry {
+		e := under(epoch)
+		e.Gone = true
+		return e
+	}
 	listed := func(epoch int64, state string) []matchmaking.Listed {
 		return []matchmaking.Listed{{Entry: under(epoch), State: state}}
 	}
@@ -206,6 +211,13 @@ func TestAnEntryHoldsUnderItsEpoch(t *testing.T) {
 		{"forgotten twice", func(l list) { l.Forget(under(5), under(5)) }, nil, 0},
 		{"forgotten under the old one", func(l list) { l.Register(under(6)); l.Forget(under(5)) }, listed(6, matchmaking.Free), 1},
 		{"the same after it was forgotten", func(l list) { l.Forget(under(5)); l.Register(under(5)) }, nil, 0},
+		{"gone", func(l list) { l.Settle(under(5), mms.StateBusy); l.Register(goneUnder(5)) }, nil, 0},
+		{"gone, told twice", func(l list) { l.Register(goneUnder(5), goneUnder(5)) }, nil, 0},
+		{"gone under the old one", func(l list) { l.Register(under(6), goneUnder(5)) }, listed(6, matchmaking.Free), 1},
+		{"gone under one that is not known yet", func(l list) { l.Register(goneUnder(6)) }, nil, 0},
+		{"the same after it is gone", func(l list) { l.Register(goneUnder(5), under(5)) }, nil, 0},
+		{"the same after it is gone under a newer one", func(l list) { l.Register(goneUnder(6), under(6)) }, nil, 0},
+		{"a newer one after it is gone", func(l list) { l.Register(goneUnder(5), under(6)) }, listed(6, matchmaking.Free), 1},
 		{"a newer one after it was forgotten", func(l list) { l.Forget(under(5)); l.Register(under(6)) }, listed(6, matchmaking.Free), 1},
 	} {
 		l := mms.NewList(regions, false, source())

@@ -223,7 +223,8 @@ func (n *Node) reserve(r *request, e matchmaking.Entry) finding {
 			n.list.settle(e, busy)
 			return found
 		case status == http.StatusConflict || status == http.StatusNotFound:
-			// Its server knows better: it will be registered anew where it belongs.
+			// Its server knows better: it is gone, or will be registered anew where it
+			// belongs.
 			n.list.forget(e)
 			n.metrics.refused.Inc()
 			return none

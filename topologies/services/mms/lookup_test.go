@@ -123,6 +123,26 @@ func TestServersThatRefuse(t *testing.T) {
 	}
 }
 
+// TestServersThatAreGone has some of the servers of both nodes go: each entry costs
+// one look-up, whoever asks, and is in no list any more.
+func TestServersThatAreGone(t *testing.T) {
+	r := start(t, func(c *mms.Config) { c.Tries = 1 }, "mms-1", "mms-2")
+	n, peer := r.nodes["mms-1"], r.nodes["mms-2"]
+	r.register(t, "mms-1", 2)
+	r.register(t, "mms-2", 3)
+	r.fleet.leave(0, 1, 2, 3)
+	status, match, server := n.match(t)
+	if have := r.fleet.matches()[match]; status != http.StatusCreated || server != 4 || !slices.Equal(have, []int{4}) {
+		t.Errorf("have %d, match %q in server %d; want 201, and server 4", status, match, server)
+	}
+	n.counts(t, map[string]float64{
+		"relapse_refused_entries_total": 2, "relapse_listed_servers eu": 0, "relapse_lookups_total own": 3, "relapse_asks_total found": 1,
+	})
+	peer.counts(t, map[string]float64{
+		"relapse_refused_entries_total": 2, "relapse_listed_servers eu": 1, "relapse_lookups_total peer": 3,
+	})
+}
+
 // TestTheFleetDoesNotAnswer has reservations come to nothing at first.
 func TestTheFleetDoesNotAnswer(t *testing.T) {
 	for _, tc := range []struct {

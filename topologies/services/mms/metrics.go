@@ -72,7 +72,7 @@ func newMetrics(registry *prometheus.Registry, modes []string) *metrics {
 		misses:     counter("relapse_misses_total", "Requests that found no server in the node's own list at their first try."),
 		asks:       counters("relapse_asks_total", "Questions to peers, by outcome (found, empty, failed).", "outcome", askFound, askEmpty, askFailed),
 		asked:      counter("relapse_asked_total", "Questions of peers."),
-		refused:    counter("relapse_refused_entries_total", "Servers in the list that refused a match: they were in one, or registered anew, or not there."),
+		refused:    counter("relapse_refused_entries_total", "Servers in the list that refused a match: they were in one, registered anew, gone, or there is none of the number."),
 		transfers: counters("relapse_transfers_total", "Transfers that a node began, by outcome (moved, returned, failed).", "outcome",
 			transferMoved, transferReturned, transferFailed),
 		moved:    counters("relapse_moved_servers_total", "Servers that were moved, by direction (out, in).", "direction", movedOut, movedIn),

@@ -25,8 +25,8 @@
 //     back in line after a while, for ever and whether or not its player still waits,
 //     unless bounds are set that say otherwise (see [Config]).
 //   - A server that was found is asked whether it takes the match. It refuses if its
-//     registration is older than the newest, or if it is in a match, and the node then
-//     looks again (lookup.go). Moving servers (donor.go, receiver.go) rests on the same
+//     registration is older than the newest, if it is in a match or gone, and the node
+//     then drops the entry and looks again (lookup.go). Moving servers (donor.go, receiver.go) rests on the same
 //     registrations: whichever messages are lost or come twice, only one node has a
 //     server under its newest one. A donor has a bounded number of transfers in flight,
 //     more than a rebalancer orders of it in a round, and none waits for another.

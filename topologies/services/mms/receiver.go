@@ -40,7 +40,7 @@ func (n *Node) serveTransfer(w http.ResponseWriter, r *http.Request) {
 }
 
 // receive asks the servers of a transfer whether they move, and lists those that
-// do. It goes on when the donor has stopped waiting: what the servers were asked may
+// do: none that is gone. It goes on when the donor has stopped waiting: what the servers were asked may
 // have been done, and then they are registered here and nowhere else.
 func (n *Node) receive(t matchmaking.Transfer, a *answer) {
 	moved, ok := t.Entries, true

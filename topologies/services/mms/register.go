@@ -6,7 +6,8 @@ import (
 	"relapse/topologies/services/matchmaking"
 )
 
-// serveServers registers servers, and says which life of the node has them now.
+// serveServers registers servers and strikes off those that are gone, and says
+// which life of the node has the others now.
 func (n *Node) serveServers(w http.ResponseWriter, r *http.Request) {
 	var listing matchmaking.Listing
 	if !matchmaking.Read(w, r, &listing) {

@@ -101,6 +101,45 @@ func TestWhatRefusesToMoveIsForgotten(t *testing.T) {
 	}
 }
 
+// TestWhoIsGoneIsNotMoved has two of three servers go before their node gives all of
+// them away: whatever becomes of the transfer, no list has them afterwards.
+func TestWhoIsGoneIsNotMoved(t *testing.T) {
+	for _, tc := range []struct {
+		name            string
+		becomes         happens // of each transfer
+		status          int
+		donor, receiver int // servers in the list
+	}{
+		{"it arrives", arrives, 200, 0, 1},
+		{"it comes twice", twice, 200, 0, 1},
+		{"it is lost", lost, 504, 1, 0},
+		{"the answer is lost", replyLost, 504, 0, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := start(t, alone, "mms-1", "mms-2")
+			donor, receiver := r.nodes["mms-1"], r.nodes["mms-2"]
+			r.register(t, "mms-1", 3)
+			r.fleet.leave(0, 2)
+			receiver.in.keeps("/transfers", tc.becomes)
+			if status, moved := donor.give(t, 3, "mms-2"); status != tc.status || status == http.StatusOK && len(moved) != 1 {
+				t.Errorf("have %d, moved %v; want %d, and one or no answer", status, moved, tc.status)
+			}
+			for _, want := range []struct {
+				of   *node
+				free int
+			}{{donor, tc.donor}, {receiver, tc.receiver}} {
+				if free, all := want.of.free(t), len(want.of.snapshot(t)); free != want.free || all != want.free {
+					t.Errorf("%s has %d, %d of them free; want %d, all free", want.of.name, all, free, want.free)
+				}
+			}
+			// Nothing is left to be given on.
+			if status, moved := donor.give(t, 3, "mms-2"); tc.donor == 0 && status != http.StatusConflict {
+				t.Errorf("a second gift: have %d, moved %v; want 409, as no server is free", status, moved)
+			}
+		})
+	}
+}
+
 // TestWhatIsOnItsWayIsNotHandedOut has a receiver that takes its time.
 func TestWhatIsOnItsWayIsNotHandedOut(t *testing.T) {
 	r := start(t, alone, "mms-1", "mms-2")

@@ -46,6 +46,7 @@ type server struct {
 	epoch        int64
 	used         bool // the epoch, by a match
 	acknowledged bool
+	gone         bool   // since it was registered
 	match        string // the last one since it was registered
 	on           bool   // that match
 	changed      time.Duration
@@ -94,7 +95,7 @@ func (c *Checker) Add(e Event) []Violation {
 		s := c.server(e.Server)
 		s.note(e)
 		s.region, s.registered = e.Region, true
-		s.match, s.on, s.used, s.acknowledged = "", false, false, false
+		s.match, s.on, s.used, s.acknowledged, s.gone = "", false, false, false, false
 		c.place(s, e.Node, e.Epoch, e.At)
 	case Acknowledged:
 		s := c.server(e.Server)
@@ -117,6 +118,11 @@ func (c *Checker) Add(e Event) []Violation {
 		s.note(e)
 		s.acknowledged = true
 		c.place(s, e.To, e.Epoch, e.At)
+	case Gone:
+		s := c.server(e.Server)
+		s.note(e)
+		s.gone = true
+		c.change(s, e.At)
 	case Restarted:
 		c.restarted(e)
 	case Seen:
@@ -135,6 +141,8 @@ func (c *Checker) reserved(e Reserved) (found []Violation) {
 	switch {
 	case !s.registered:
 		twice = fmt.Sprintf("match %s took it, and it was never registered", e.Match)
+	case s.gone:
+		found = append(found, s.violation(NotThere, e.Node, fmt.Sprintf("match %s took it under epoch %d, and it is gone", e.Match, e.Epoch), e.At))
 	case s.on:
 		twice = fmt.Sprintf("match %s took it under epoch %d while it is in match %s under epoch %d", e.Match, e.Epoch, s.match, s.epoch)
 	case e.Epoch != s.epoch:
@@ -197,7 +205,7 @@ func (c *Checker) server(id int) *server {
 }
 
 // free says whether the server's epoch is current.
-func (s *server) free() bool { return s.registered && !s.used }
+func (s *server) free() bool { return s.registered && !s.used && !s.gone }
 
 func (s *server) note(e Event) {
 	if len(s.events) == keeps {

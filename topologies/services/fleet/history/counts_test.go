@@ -40,6 +40,11 @@ func TestCounts(t *testing.T) {
 			[]int{0, 0, 0, 1, 1, 0}, []int{0, 0, 0, 0, 0, 0},
 		},
 		{
+			"lost until it is gone",
+			events{registered(0, 1, "a", 1), acknowledged(1, 1, "a", 1), seen(1500, "a"), seen(2500, "a"), gone(2600, 1), seen(3500, "a")},
+			[]int{0, 0, 0, 1, 0, 0}, []int{0, 0, 0, 0, 0, 0},
+		},
+		{
 			"two lost",
 			events{registered(0, 1, "a", 1), acknowledged(1, 1, "a", 1), moved(2, 1, "a", "b", 2), registered(3, 2, "b", 1), acknowledged(4, 2, "b", 1), seen(1500, "b"), seen(2500, "b")},
 			[]int{0, 0, 0, 0, 0, 0, 2}, []int{0, 0, 0, 0, 0, 0, 0},
@@ -56,6 +61,18 @@ func TestCounts(t *testing.T) {
 			"a stale entry of what is in a match",
 			events{registered(0, 1, "a", 1), reserved(2, 1, 1, "m1"), seen(1000, "a", entry(1, 1)), restarted(1500, "a")},
 			[]int{0, 0, 0, 0}, []int{0, 0, 1, 0},
+		},
+		{
+			"a stale entry of what is gone, until it is back",
+			events{
+				registered(0, 1, "a", 1), gone(2, 1), seen(1000, "a", entry(1, 1)), registered(1500, 1, "a", 2), seen(2000, "a", entry(1, 2)),
+			},
+			[]int{0, 0, 0, 0, 0}, []int{0, 0, 1, 1, 0},
+		},
+		{
+			"gone after the question",
+			events{registered(0, 1, "a", 1), gone(995, 1), seen(1000, "a", entry(1, 1)), seen(2000, "a", entry(1, 1))},
+			[]int{0, 0, 0, 0}, []int{0, 0, 0, 1},
 		},
 		{
 			"not to be handed out",

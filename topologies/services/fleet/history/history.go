@@ -9,8 +9,9 @@
 // Words that the invariants use:
 //
 //   - A server's epoch is the one of its last registration or move. It is current
-//     until a match uses it up: a server in a match, or whose match has ended, has
-//     no current epoch before it is registered anew.
+//     until a match uses it up or the server goes: a server in a match, or whose
+//     match has ended, or that is gone, has no current epoch before it is registered
+//     anew.
 //   - A server is free if it has a current epoch.
 //   - A life of a node goes from one restart to the next.
 //   - The time of a snapshot is when it was asked for. One that was asked for
@@ -19,10 +20,12 @@
 //
 // The invariants:
 //
-//   - two-matches: no match takes a server under an epoch that is not current. So
-//     none takes a server that is in another match, and none takes one that was
-//     moved or registered anew in the meantime. A match that takes the same server
-//     once more is the same message come twice.
+//   - two-matches: no match takes a server that is there under an epoch that is not
+//     current. So none takes a server that is in another match, and none takes one
+//     that was moved or registered anew in the meantime. A match that takes the same
+//     server once more is the same message come twice.
+//   - not-there: no match takes a server that is gone, whatever its epoch. That is
+//     not said of two matches: there may have been none before.
 //   - lost: a free server whose registration its node has acknowledged is in the
 //     list of that node under its current epoch, in one at least of the node's
 //     two latest snapshots; provided that both were asked for the grace or more
@@ -33,7 +36,7 @@
 //   - listed-twice: no server is in the lists of two nodes under its current
 //     epoch in the two latest snapshots of both, nor more than once in the list
 //     of one node in its two latest snapshots. It is said once for an epoch of
-//     a server.
+//     a server. Like lost, it is not said of a server that is gone.
 //   - region: every entry has the region of its server, so that the totals by
 //     region stay the same. It is said once as long as the node's snapshots go on
 //     to show it.
@@ -43,7 +46,8 @@
 //
 // An entry that a node would hand out though its epoch is not current breaks no
 // invariant: the server refuses, and all that is lost is time. Such stale entries
-// are counted.
+// are counted, those of servers that are gone among them: whoever goes while it is
+// free tells nobody.
 package history
 
 import (
@@ -106,6 +110,13 @@ type Moved struct {
 	Transfer string
 }
 
+// Gone says that a server, which is in no match, is not there any more. It is back
+// when it is registered anew.
+type Gone struct {
+	At     time.Duration
+	Server int
+}
+
 // Restarted says that a node was found in a new life, in which it knows of no
 // server. Registrations follow.
 type Restarted struct {
@@ -126,6 +137,7 @@ func (Acknowledged) event() {}
 func (Reserved) event()     {}
 func (Ended) event()        {}
 func (Moved) event()        {}
+func (Gone) event()         {}
 func (Restarted) event()    {}
 func (Seen) event()         {}
 
@@ -150,6 +162,10 @@ func (e Ended) String() string {
 
 func (e Moved) String() string {
 	return fmt.Sprintf("%s moved from %s to %s by transfer %s, epoch %d", seconds(e.At), e.From, e.To, e.Transfer, e.Epoch)
+}
+
+func (e Gone) String() string {
+	return fmt.Sprintf("%s gone", seconds(e.At))
 }
 
 func (e Restarted) String() string {

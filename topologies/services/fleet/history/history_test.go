@@ -64,6 +64,10 @@ func moved(at, server int, from, to string, epoch int64) history.Event {
 	return history.Moved{At: ms(at), Server: server, From: from, To: to, Epoch: epoch, Transfer: "t"}
 }
 
+func gone(at, server int) history.Event {
+	return history.Gone{At: ms(at), Server: server}
+}
+
 func restarted(at int, node string) history.Event {
 	return history.Restarted{At: ms(at), Node: node}
 }
@@ -139,6 +143,32 @@ func TestInvariants(t *testing.T) {
 		}, []string{"two-matches 1", "two-matches 1"}},
 		{"taken and never registered", events{reserved(10, 1, 1, "m1")}, []string{"two-matches 1"}},
 
+		// Not there.
+		{"taken while it is gone", events{
+			registered(0, 1, "a", 1), gone(10, 1), reserved(20, 1, 1, "m1"),
+		}, []string{"not-there 1"}},
+		{"taken while it is gone, under an epoch that nobody gave", events{
+			registered(0, 1, "a", 1), gone(10, 1), reserved(20, 1, 2, "m1"),
+		}, []string{"not-there 1"}},
+		{"taken while it is gone since its match has ended", events{
+			registered(0, 1, "a", 1), reserved(10, 1, 1, "m1"), ended(20, 1, "m1"), gone(20, 1), reserved(30, 1, 1, "m2"),
+		}, []string{"not-there 1"}},
+		{"taken while it is gone, by two matches", events{
+			registered(0, 1, "a", 1), gone(10, 1), reserved(20, 1, 1, "m1"), reserved(30, 1, 1, "m2"),
+		}, []string{"not-there 1", "not-there 1"}},
+		{"taken again by the match after which it has gone", events{
+			registered(0, 1, "a", 1), reserved(10, 1, 1, "m1"), ended(20, 1, "m1"), gone(20, 1), reserved(30, 1, 1, "m1"),
+		}, nil},
+		{"misrouted to one that is gone", events{
+			registered(0, 1, "a", 1), gone(10, 1), reservedFor("small", 20, 1, 1, "m1"),
+		}, []string{"not-there 1", "misrouted 1"}},
+		{"taken when it is back", events{
+			registered(0, 1, "a", 1), gone(10, 1), registered(20, 1, "b", 2), reserved(30, 1, 2, "m1"),
+		}, nil},
+		{"taken when it is back, under the epoch before it went", events{
+			registered(0, 1, "a", 1), gone(10, 1), registered(20, 1, "b", 2), reserved(30, 1, 1, "m1"),
+		}, []string{"two-matches 1"}},
+
 		// Lost.
 		{"in its list", events{
 			registered(0, 1, "a", 1), acknowledged(100, 1, "a", 1), seen(1500, "a", entry(1, 1)), seen(2500, "a", entry(1, 1)),
@@ -179,6 +209,23 @@ func TestInvariants(t *testing.T) {
 			registered(0, 1, "a", 1), acknowledged(100, 1, "a", 1),
 			seen(1500, "a", is(matchmaking.Reserving, 1, 1)), seen(2500, "a", is(matchmaking.Reserving, 1, 1)),
 		}, nil},
+		{"gone", events{
+			registered(0, 1, "a", 1), acknowledged(100, 1, "a", 1), gone(200, 1), seen(1500, "a"), seen(2500, "a"), seen(3500, "a"),
+		}, nil},
+		{"acknowledged when it is gone", events{
+			registered(0, 1, "a", 1), gone(50, 1), acknowledged(100, 1, "a", 1), seen(1500, "a"), seen(2500, "a"),
+		}, nil},
+		{"gone between two snapshots", events{
+			registered(0, 1, "a", 1), acknowledged(100, 1, "a", 1), seen(1500, "a"), gone(1600, 1), seen(2500, "a"), seen(3500, "a"),
+		}, nil},
+		{"back, and in no list", events{
+			registered(0, 1, "a", 1), acknowledged(100, 1, "a", 1), gone(200, 1), registered(300, 1, "b", 2), acknowledged(400, 1, "b", 2),
+			seen(1500, "b"), seen(2500, "b"),
+		}, []string{"lost 1"}},
+		{"back, and only in the list that it was in before", events{
+			registered(0, 1, "a", 1), acknowledged(100, 1, "a", 1), gone(200, 1), registered(300, 1, "b", 2), acknowledged(400, 1, "b", 2),
+			seen(1500, "a", entry(1, 1)), seen(1500, "b"), seen(2500, "a", entry(1, 1)), seen(2500, "b"),
+		}, []string{"lost 1"}},
 		{"missed once", events{
 			registered(0, 1, "a", 1), acknowledged(100, 1, "a", 1), seen(1500, "a"), seen(2500, "a", entry(1, 1)), seen(3500, "a"),
 		}, nil},
@@ -259,6 +306,14 @@ func TestInvariants(t *testing.T) {
 			registered(0, 1, "a", 1), reserved(10, 1, 1, "m1"),
 			seen(1000, "a", entry(1, 1)), seen(1001, "b", entry(1, 1)), seen(2000, "a", entry(1, 1)), seen(2001, "b", entry(1, 1)),
 		}, nil},
+		{"in two lists and gone", events{
+			registered(0, 1, "a", 1), acknowledged(1, 1, "a", 1), gone(10, 1),
+			seen(1000, "a", entry(1, 1)), seen(1001, "b", entry(1, 1)), seen(2000, "a", entry(1, 1)), seen(2001, "b", entry(1, 1)),
+		}, nil},
+		{"back, and in two lists", events{
+			registered(0, 1, "a", 1), acknowledged(1, 1, "a", 1), gone(10, 1), registered(20, 1, "b", 2), acknowledged(21, 1, "b", 2),
+			seen(1000, "a", entry(1, 2)), seen(1001, "b", entry(1, 2)), seen(2000, "a", entry(1, 2)), seen(2001, "b", entry(1, 2)),
+		}, []string{"listed-twice 1"}},
 		{"twice in one list", events{
 			registered(0, 1, "a", 1), acknowledged(1, 1, "a", 1), seen(1000, "a", entry(1, 1), entry(1, 1)), seen(2000, "a", entry(1, 1), entry(1, 1)),
 		}, []string{"listed-twice 1"}},
@@ -288,6 +343,9 @@ func TestInvariants(t *testing.T) {
 		}, []string{"region 50"}},
 		{"in another region, under an old epoch", events{
 			registered(0, 50, "a", 1), registered(1, 50, "a", 2), seen(1000, "a", entryIn("na", 50, 1)),
+		}, []string{"region 50"}},
+		{"in another region, and gone", events{
+			registered(0, 50, "a", 1), gone(1, 50), seen(1000, "a", entryIn("na", 50, 1)),
 		}, []string{"region 50"}},
 		{"in another region for long", events{
 			registered(0, 50, "a", 1), acknowledged(1, 50, "a", 1), seen(1000, "a", entryIn("na", 50, 1)), seen(2000, "a", entryIn("na", 50, 1)),

@@ -75,7 +75,7 @@ func (c *Checker) seen(e Seen) (found []Violation) {
 		if entry.Region != s.region {
 			complain(s, Region, fmt.Sprintf("it is listed for %s and is in %s", entry.Region, s.region))
 		}
-		if entry.Epoch != s.epoch || s.used {
+		if entry.Epoch != s.epoch || !s.free() {
 			// What changed after the question may have changed after the answer.
 			if entry.State == matchmaking.Free && s.changed <= e.Began {
 				n.stale++

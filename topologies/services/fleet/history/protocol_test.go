@@ -40,6 +40,7 @@ type gameServer struct {
 	home    *matchmaker
 	epoch   int64
 	free    bool
+	going   bool   // it is gone, or will be once its match is over
 	match   string // that is on
 }
 
@@ -101,6 +102,7 @@ func newProtocol(t *testing.T, seed uint64) *protocol {
 	}
 	p.every(80*time.Millisecond, p.reserve)
 	p.every(200*time.Millisecond, p.transfer)
+	p.every(500*time.Millisecond, p.lose)
 	p.every(10*time.Second, func() {
 		if !p.steady {
 			p.restart(p.nodes[p.rng.IntN(len(p.nodes))])
@@ -237,8 +239,37 @@ func (p *protocol) take(n *matchmaker, e matchmaking.Entry) {
 	p.after(time.Second+time.Duration(p.rng.Int64N(int64(3*time.Second))), func() {
 		s.match = ""
 		p.add(history.Ended{At: p.now, Server: s.id, Match: match})
+		if s.going {
+			p.leave(s)
+			return
+		}
 		p.after(500*time.Millisecond, func() { p.register(s) })
 	})
+}
+
+// lose has a server go that is free or in a match, and come back later at any node
+// of its cluster. Nobody takes it out of the list that it is in.
+func (p *protocol) lose() {
+	s := p.servers[p.rng.IntN(len(p.servers))]
+	if p.steady || s.going || !s.free && s.match == "" {
+		return
+	}
+	s.going = true
+	if s.free {
+		p.leave(s)
+	}
+	p.after(4*time.Second+time.Duration(p.rng.Int64N(int64(3*time.Second))), func() {
+		s.going = false
+		if p.rng.IntN(2) == 0 {
+			s.home = p.peer(s.home)
+		}
+		p.register(s)
+	})
+}
+
+func (p *protocol) leave(s *gameServer) {
+	s.free = false
+	p.add(history.Gone{At: p.now, Server: s.id})
 }
 
 func (p *protocol) server(id int) *gameServer {
@@ -350,7 +381,7 @@ func TestWhoKeepsToTheProtocolViolatesNothing(t *testing.T) {
 		p := newProtocol(t, seed)
 		p.run(30 * time.Second)
 		for _, kind := range []history.Event{
-			history.Registered{}, history.Acknowledged{}, history.Reserved{}, history.Ended{}, history.Moved{}, history.Restarted{}, history.Seen{},
+			history.Registered{}, history.Acknowledged{}, history.Reserved{}, history.Ended{}, history.Moved{}, history.Gone{}, history.Restarted{}, history.Seen{},
 		} {
 			if name := fmt.Sprintf("%T", kind); p.happened[name] == 0 {
 				t.Errorf("seed %d: no %s happened", seed, name)
@@ -383,6 +414,11 @@ func TestADefectIsFound(t *testing.T) {
 			s, n, _ := p.listed(t)
 			p.add(history.Reserved{At: p.now, Server: s.id, Epoch: s.epoch - 1, Match: "old", Mode: modes[s.cluster], Node: n.name})
 		}, history.TwoMatches},
+		{"a server takes a match though it is gone", func(t *testing.T, p *protocol) {
+			s, n, _ := p.listed(t)
+			p.leave(s)
+			p.add(history.Reserved{At: p.now, Server: s.id, Epoch: s.epoch, Match: "ghost", Mode: modes[s.cluster], Node: n.name})
+		}, history.NotThere},
 		{"a node drops an entry", func(t *testing.T, p *protocol) {
 			_, n, i := p.listed(t)
 			n.list = slices.Delete(n.list, i, i+1)

@@ -9,6 +9,7 @@ import (
 // Names of the invariants; the documentation of the package states them.
 const (
 	TwoMatches  = "two-matches"
+	NotThere    = "not-there"
 	Lost        = "lost"
 	ListedTwice = "listed-twice"
 	Region      = "region"
@@ -17,7 +18,7 @@ const (
 )
 
 // Invariants lists all of them.
-var Invariants = []string{TwoMatches, Lost, ListedTwice, Region, Unknown, Misrouted}
+var Invariants = []string{TwoMatches, NotThere, Lost, ListedTwice, Region, Unknown, Misrouted}
 
 // Violation is one thing that must not be.
 type Violation struct {
