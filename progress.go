@@ -121,6 +121,10 @@ func (p *progress) event(e replays.Event) {
 		if p.total == 1 {
 			p.line("%s  every node is gone", at)
 		}
+	case replays.EventKept:
+		if p.total == 1 {
+			p.line("%s  the nodes still run", at)
+		}
 	}
 }
 

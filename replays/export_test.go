@@ -22,6 +22,9 @@ func (i *Incident) LinkNames(overlays []string) ([]string, error) {
 // NodeEvent is what is told of a node at the end of a play.
 var NodeEvent = nodeEvent
 
+// EndEvent is what is told of all nodes once a play has ended.
+var EndEvent = endEvent
+
 // Journal is a play's journal, to be written to without a play.
 type Journal = journal
 

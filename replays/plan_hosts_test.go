@@ -112,3 +112,22 @@ func TestNodeEvent(t *testing.T) {
 		}
 	}
 }
+
+// What is told of all nodes once a play has ended: never that they are gone where
+// they are not.
+func TestEndEvent(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		keep    bool
+		stopped error
+		event   string // "" for no event
+	}{
+		{"stopped", false, nil, replays.EventStopped},
+		{"kept", true, nil, replays.EventKept},
+		{"not stopped", false, errors.New("busy"), ""},
+	} {
+		if e, ok := replays.EndEvent(tc.keep, tc.stopped); e.Event != tc.event || ok != (tc.event != "") {
+			t.Errorf("%s: %+v, %t; want %q", tc.name, e, ok, tc.event)
+		}
+	}
+}

@@ -358,12 +358,27 @@ func (p *play) stop(ctx context.Context) error {
 	var saving errgroup.Group
 	saving.Go(p.saveSamples)
 	err := p.saveLogs(ctx)
+	var stopped error
 	if !p.o.Keep {
-		err = errors.Join(err, p.sys.Stop(ctx))
+		stopped = p.sys.Stop(ctx)
 	}
-	err = errors.Join(err, saving.Wait())
-	p.log.write(Event{Event: EventStopped})
+	err = errors.Join(err, stopped, saving.Wait())
+	if e, ok := endEvent(p.o.Keep, stopped); ok {
+		p.log.write(e)
+	}
 	return err
+}
+
+// endEvent is what has become of the nodes; false where stopping them failed,
+// since nobody knows then.
+func endEvent(keep bool, stopped error) (Event, bool) {
+	switch {
+	case keep:
+		return Event{Event: EventKept}, true
+	case stopped == nil:
+		return Event{Event: EventStopped}, true
+	}
+	return Event{}, false
 }
 
 func (p *play) saveLogs(ctx context.Context) error {

@@ -63,6 +63,7 @@ const (
 	EventNodeDead      = "node-dead"      // a node is found dead at the end
 	EventNodeRestarted = "node-restarted" // the engine started a node again, by its restart policy; detail: how often
 	EventStopped       = "stopped"        // every node is gone
+	EventKept          = "kept"           // the nodes still run, as was asked for
 	EventTrouble       = "trouble"        // the rig failed, or somebody interrupted
 )
 
