@@ -126,6 +126,9 @@ func ReadRecord(dir string) (*Record, error) {
 	r := &Record{Dir: dir, Plan: new(Plan), Samples: samples.NewStore()}
 	if err := readJSON(filepath.Join(dir, planFile), r.Plan); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
+			if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+				return nil, fmt.Errorf("%s: %w: there is no such folder", dir, ErrNoRecord)
+			}
 			return nil, fmt.Errorf("%s: %w: it has no %s", dir, ErrNoRecord, planFile)
 		}
 		return nil, err

@@ -131,6 +131,7 @@ func TestReadRecordRefuses(t *testing.T) {
 		want   string
 	}{
 		{"no plan", func(dir string) error { return os.Remove(filepath.Join(dir, "plan.json")) }, replays.ErrNoRecord, "it has no plan.json"},
+		{"no folder", os.RemoveAll, replays.ErrNoRecord, "there is no such folder"},
 		{"plan cut short", func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, "plan.json"), []byte(`{"incident":`), 0o644)
 		}, nil, "plan.json"},
