@@ -32,5 +32,13 @@ func cleanCommand() *cobra.Command {
 // removed says what a sweep removed. The nodes that are on no host have a parent
 // cgroup too: what is counted is no number of hosts.
 func removed(s topologies.Swept) string {
-	return fmt.Sprintf("removed %d containers, %d networks and %d parent cgroups of nodes", s.Containers, s.Networks, s.Hosts)
+	return fmt.Sprintf("removed %s, %s and %s of nodes", count(s.Containers, "container"), count(s.Networks, "network"), count(s.Hosts, "parent cgroup"))
+}
+
+// count gives "1 network", "2 networks".
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }

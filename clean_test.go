@@ -12,7 +12,8 @@ func TestRemoved(t *testing.T) {
 		want string
 	}{
 		{topologies.Swept{}, "removed 0 containers, 0 networks and 0 parent cgroups of nodes"},
-		{topologies.Swept{Runs: []string{"a"}, Containers: 7, Networks: 1, Hosts: 3}, "removed 7 containers, 1 networks and 3 parent cgroups of nodes"},
+		{topologies.Swept{Runs: []string{"a"}, Containers: 7, Networks: 1, Hosts: 3}, "removed 7 containers, 1 network and 3 parent cgroups of nodes"},
+		{topologies.Swept{Containers: 1, Networks: 2, Hosts: 1}, "removed 1 container, 2 networks and 1 parent cgroup of nodes"},
 	} {
 		if have := removed(tc.have); have != tc.want {
 			t.Errorf("%+v: have %q, want %q", tc.have, have, tc.want)
