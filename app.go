@@ -21,6 +21,16 @@ var version, commit string
 
 func tool() replays.Tool { return replays.DescribeTool(version, commit) }
 
+// build says which build this is.
+func build() string {
+	t := tool()
+	what := strings.TrimSpace(t.Version + " " + t.Commit)
+	if what == "" { // built without the Makefile, outside a work tree
+		what = "of an unknown version"
+	}
+	return what + ", built with " + t.Go
+}
+
 // findIncident loads an incident; what is wrong with the name or the file is
 // bad input.
 func findIncident(ctx context.Context, name string) (*replays.Incident, error) {

@@ -85,3 +85,10 @@ func TestCommandsHeedInterruptsWhileLoading(t *testing.T) {
 		t.Errorf("it left %v, %v; want nothing", left, err)
 	}
 }
+
+// TestVersion holds that the tool tells its build as doctor does.
+func TestVersion(t *testing.T) {
+	if code, out := printed(t, "--version"); code != exitAsExpected || string(out) != "relapse "+build()+"\n" {
+		t.Errorf("have %q, exit code %d", out, code)
+	}
+}

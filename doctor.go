@@ -18,8 +18,7 @@ func doctorCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			w := c.OutOrStdout()
-			t := tool()
-			fmt.Fprintf(w, "tool     %s %s, built with %s\n", t.Version, t.Commit, t.Go)
+			fmt.Fprintf(w, "tool     %s\n", build())
 			engine, err := topologies.Preflight(c.Context())
 			if err != nil {
 				return rig(err)

@@ -56,9 +56,11 @@ func run(ctx context.Context, args []string) int {
 	root := &cobra.Command{
 		Use:           "relapse",
 		Short:         "Replay documented production incidents and prove that their fixes hold",
+		Version:       build(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	root.SetVersionTemplate("relapse {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return &exitError{exitBadInput, fmt.Errorf("%w\nsee: %s --help", err, c.CommandPath())}
