@@ -14,9 +14,10 @@ func init() { commands = append(commands, faultsCommand) }
 func faultsCommand() *cobra.Command {
 	var reference bool
 	c := &cobra.Command{
-		Use:   "faults [KIND]",
-		Short: "List the kinds of fault, tell of one, or print the reference of all",
-		Args:  cobra.MaximumNArgs(1),
+		Use:               "faults [KIND]",
+		Short:             "List the kinds of fault, tell of one, or print the reference of all",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: completeKind,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				return faults.ReferenceOf(c.OutOrStdout(), args[0])

@@ -28,8 +28,9 @@ judges it alone: the outcome is that of the arm, and whether the incident
 reproduces is for verify to say. It is played once, also where that is unknown.
 INCIDENT is a name from "relapse list" or a folder with an incident.yaml.
 Progress goes to stderr; with --json the verdict alone goes to stdout.`,
-		Example: "  relapse replay account-service\n  relapse replay account-service --arm fix-direct-route",
-		Args:    cobra.ExactArgs(1),
+		Example:           "  relapse replay account-service\n  relapse replay account-service --arm fix-direct-route",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeIncidents(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			inc, err := findIncident(c.Context(), args[0])
 			if err != nil {
@@ -80,6 +81,7 @@ Progress goes to stderr; with --json the verdict alone goes to stdout.`,
 		},
 	}
 	c.Flags().StringVar(&arm, "arm", "unfixed", "arm to play; \"relapse show INCIDENT\" lists them")
+	completeFlag(c, "arm", completeArm)
 	c.Flags().Uint64Var(&seed, "seed", 1, "seed of everything drawn at random")
 	c.Flags().BoolVar(&keep, "keep", false, "leave the nodes running")
 	c.Flags().StringVar(&out, "out", "", "folder for the record (default runs/TIME-INCIDENT-ARM)")

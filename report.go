@@ -41,6 +41,7 @@ func reportCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&formats, "format", "html", "formats, with commas between: "+strings.Join(formatNames(), ", "))
+	completeFlag(c, "format", listOf(completeFormats))
 	c.Flags().StringVar(&out, "out", "", "folder for the reports (default: the record's own)")
 	return c
 }

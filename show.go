@@ -19,9 +19,10 @@ func showCommand() *cobra.Command {
 	var arm string
 	var seed uint64
 	c := &cobra.Command{
-		Use:   "show INCIDENT [--plan ARM]",
-		Short: "Show an incident's story, checks, causes, fixes and arms; or the plan of one arm",
-		Args:  cobra.ExactArgs(1),
+		Use:               "show INCIDENT [--plan ARM]",
+		Short:             "Show an incident's story, checks, causes, fixes and arms; or the plan of one arm",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeIncidents(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			inc, err := findIncident(c.Context(), args[0])
 			if err != nil {
@@ -41,6 +42,7 @@ func showCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&arm, "plan", "", "print the plan of this arm, as JSON")
+	completeFlag(c, "plan", completeArm)
 	c.Flags().Uint64Var(&seed, "seed", 1, "seed of the plan")
 	return c
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path"
 	"path/filepath"
 	"slices"
@@ -33,8 +34,9 @@ causes and sweeps proves nothing: the verdict is unknown then.
 
 --resume goes on with a run that ended early, in its folder, with its arms,
 repeats and seed; the incident must not have changed since.`,
-		Example: "  relapse verify account-service\n  relapse verify account-service --resume runs/2026-11-30T02-17-00-account-service\n  relapse verify account-service --arms unfixed --repeat 20",
-		Args:    cobra.MinimumNArgs(1),
+		Example:           "  relapse verify account-service\n  relapse verify account-service --resume runs/2026-11-30T02-17-00-account-service\n  relapse verify account-service --arms unfixed --repeat 20",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: completeIncidents(math.MaxInt),
 		RunE: func(c *cobra.Command, args []string) error {
 			if repeat < 1 {
 				return &exitError{exitBadInput, fmt.Errorf("--repeat %d: an arm is played at least once", repeat)}
@@ -79,6 +81,7 @@ repeats and seed; the incident must not have changed since.`,
 		},
 	}
 	c.Flags().StringVar(&arms, "arms", "*", "patterns of the arms to play")
+	completeFlag(c, "arms", listOf(completeArm))
 	c.Flags().IntVar(&repeat, "repeat", 1, "plays of each arm")
 	c.Flags().Uint64Var(&seed, "seed", 1, "seed of the first play; later plays count up from it")
 	c.Flags().StringVar(&out, "out", "", "folder for the records (default runs/TIME-INCIDENT)")
