@@ -17,9 +17,11 @@ var (
 	NewPlayers       = newPlayers
 	OwnerDead        = ownerDead
 	HostCgroup       = hostCgroup
+	InOneLine        = inOneLine
 	LimitsBelow      = limitsBelow
 	MergedPath       = mergedPath
 	NoHost           = noHost
+	NotRemoved       = notRemoved
 	PackageVersion   = packageVersion
 	RunFolder        = runFolder
 	SubnetPool       = subnetPool

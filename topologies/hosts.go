@@ -201,6 +201,15 @@ func calmHosts(run string) {
 	}
 }
 
+// notRemoved tells how many parents of a run are left and why the first is: all
+// of them are for one reason, a line each.
+func notRemoved(run string, errs []error, ended error) error {
+	if len(errs) == 0 { // somebody else has just removed them
+		return fmt.Errorf("remove hosts of run %s: %w", run, ended)
+	}
+	return fmt.Errorf("remove hosts of run %s: %d cgroups are left (%w), the first: %w", run, len(errs), ended, errs[0])
+}
+
 // removeHosts removes the parents of a run from every hierarchy: the engine
 // made some in hierarchies that we never touched, and leaves them all. A
 // container that has just been removed can hold its parent for a moment.
@@ -234,7 +243,7 @@ func removeHosts(ctx context.Context, run string) (int, error) {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return len(removed), fmt.Errorf("remove hosts of run %s: %w", run, errors.Join(append(errs, ctx.Err())...))
+			return len(removed), notRemoved(run, errs, ctx.Err())
 		}
 	}
 }

@@ -155,6 +155,30 @@ func sweep(ctx context.Context, docker *client.Client, match func(map[string]str
 	return swept, failures.join()
 }
 
+// inOneLine tells an error that may join many: how many there are, and the first.
+func inOneLine(err error) string {
+	errs := unjoined(err)
+	text := strings.ReplaceAll(errs[0].Error(), "\n", "; ")
+	if len(errs) == 1 {
+		return text
+	}
+	return fmt.Sprintf("%d errors, the first: %s", len(errs), text)
+}
+
+// unjoined gives the errors that were joined, also of joins in a join. What only
+// wraps several, with a text of its own, is one error.
+func unjoined(err error) []error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok || errors.Join(joined.Unwrap()...).Error() != err.Error() {
+		return []error{err}
+	}
+	var out []error
+	for _, e := range joined.Unwrap() {
+		out = append(out, unjoined(e)...)
+	}
+	return out
+}
+
 // How long a network is waited for that still has endpoints: longer where we
 // have just removed its containers. An engine can also keep an endpoint of none
 // for good, and each start would wait for it.

@@ -130,7 +130,7 @@ func Start(ctx context.Context, t *Topology, o Options) (_ *System, err error) {
 	// What an earlier tool left when it died takes CPU and memory. It is no reason
 	// to refuse a start: whether it disturbs shows in what is measured.
 	if swept, err := sweep(ctx, docker, abandoned); err != nil {
-		o.Progress(fmt.Sprintf("not all is gone that earlier runs left: %v", err))
+		o.Progress("not all is gone that earlier runs left: " + inOneLine(err))
 	} else if !swept.empty() {
 		o.Progress("removed what earlier runs left: " + strings.Join(swept.Runs, ", "))
 	}
