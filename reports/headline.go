@@ -131,41 +131,71 @@ func headline(v replays.Verdict, fixes tally) string {
 	return text
 }
 
+// counts are the checks of one kind in one arm. A check is counted once, however
+// many phases it is looked at in: it held in all of them, or was missed in one.
+type counts struct{ held, missed, blind int }
+
+func (c counts) all() int { return c.held + c.missed + c.blind }
+
+func countChecks(fs []replays.Finding, ids []string) counts {
+	var c counts
+	for _, id := range ids {
+		of := found(replays.ArmVerdict{Findings: fs}, id)
+		switch {
+		case len(of) == 0 || slices.ContainsFunc(of, func(f replays.Finding) bool { return f.Held == nil }):
+			c.blind++
+		case slices.ContainsFunc(of, func(f replays.Finding) bool { return !*f.Held }):
+			c.missed++
+		default:
+			c.held++
+		}
+	}
+	return c
+}
+
+// symptomsText and objectivesText say the same of the same play wherever it is
+// told.
+func symptomsText(c counts) string {
+	return fmt.Sprintf("%d of %s seen%s", c.held, plural(c.all(), "symptom was", "symptoms were"), notSeen(c.blind))
+}
+
+func objectivesText(c counts) string {
+	return fmt.Sprintf("%d of %s missed in one phase or more%s", c.missed, plural(c.all(), "objective was", "objectives were"), notSeen(c.blind))
+}
+
 func because(p page, arms map[string]replays.ArmVerdict) []string {
-	count := func(arm, kind string) (held, missed, blind int) {
+	count := func(arm, kind string) counts {
+		var ids []string
 		for _, c := range allChecks(p.Report) {
-			if c.Kind != kind {
-				continue
-			}
-			fs := found(arms[arm], c.ID)
-			switch {
-			case len(fs) == 0 || slices.ContainsFunc(fs, func(f replays.Finding) bool { return f.Held == nil }):
-				blind++
-			case slices.ContainsFunc(fs, func(f replays.Finding) bool { return !*f.Held }):
-				missed++
-			default:
-				held++
+			if c.Kind == kind {
+				ids = append(ids, c.ID)
 			}
 		}
-		return
+		return countChecks(arms[arm].Findings, ids)
 	}
 	var lines []string
 	if _, played := arms[armUnfixed]; !played {
 		return nil
 	}
-	if h, m, b := count(armUnfixed, replays.KindSymptom); h+m+b > 0 {
-		lines = append(lines, fmt.Sprintf("%d of %s seen in the un-fixed arm%s.", h, plural(h+m+b, "documented symptom was", "documented symptoms were"), notSeen(b)))
+	if c := count(armUnfixed, replays.KindSymptom); c.all() > 0 {
+		documented := 0
+		for _, check := range p.Facts {
+			if check.Documented {
+				documented++
+			}
+		}
+		lines = append(lines, fmt.Sprintf("In the un-fixed arm %s; %d of the %d %s documented.", symptomsText(c), documented, c.all(), map[bool]string{true: "is", false: "are"}[documented == 1]))
 	}
-	if h, m, b := count(armUnfixed, replays.KindObjective); h+m+b > 0 {
+	if c := count(armUnfixed, replays.KindObjective); c.all() > 0 {
 		healthy := "the healthy arm was not played"
 		if _, played := arms[armHealthy]; played {
-			hh, hm, hb := count(armHealthy, replays.KindObjective)
-			healthy = fmt.Sprintf("the healthy arm meets %d of %d%s", hh, hh+hm+hb, notSeen(hb))
+			h := count(armHealthy, replays.KindObjective)
+			healthy = fmt.Sprintf("the healthy arm meets %d of %d%s", h.held, h.all(), notSeen(h.blind))
 		}
-		lines = append(lines, fmt.Sprintf("%d of %s missed there%s; %s.", m, plural(h+m+b, "objective was", "objectives were"), notSeen(b), healthy))
+		lines = append(lines, fmt.Sprintf("There %s; %s.", objectivesText(c), healthy))
 	}
-	if h, m, b := count(armUnfixed, replays.KindInvariant); h+m+b > 0 {
-		lines = append(lines, fmt.Sprintf("%d of %s even un-fixed%s.", h, plural(h+m+b, "invariant holds", "invariants hold"), notSeen(b)))
+	if c := count(armUnfixed, replays.KindInvariant); c.all() > 0 {
+		lines = append(lines, fmt.Sprintf("%d of %s even un-fixed%s.", c.held, plural(c.all(), "invariant holds", "invariants hold"), notSeen(c.blind)))
 	}
 	for _, c := range p.Classes {
 		if c.Arm == armUnfixed {
@@ -225,7 +255,18 @@ func figures(p page) []figure {
 	}
 	of(plays, "plays valid")
 	if p.Verdict.Timing.Total > 0 {
-		figs = append(figs, figure{seconds(p.Verdict.Timing.Total), "for the whole matrix"})
+		figs = append(figs, figure{seconds(p.Verdict.Timing.Total), whole(p.Verdict)})
 	}
 	return figs
+}
+
+// whole is what a run's time was taken for.
+func whole(v replays.Verdict) string {
+	switch {
+	case len(v.Arms) != 1:
+		return "for the whole matrix"
+	case v.Arms[0].Plays == 1:
+		return "for this play"
+	}
+	return fmt.Sprintf("for these %d plays", v.Arms[0].Plays)
 }

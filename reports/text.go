@@ -3,6 +3,7 @@ package reports
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -89,36 +90,45 @@ func Summary(w io.Writer, v replays.Verdict, colour bool) error {
 // symptoms that were seen and the objectives that were missed, whatever the arm
 // should show.
 func writeSeen(b *strings.Builder, fs []replays.Finding, title string) {
-	var symptoms, seen, objectives, missed int
-	var lines []string
+	var symptoms, objectives, lines []string
+	judged := false
+	list := func(ids []string, id string) []string {
+		if slices.Contains(ids, id) {
+			return ids
+		}
+		return append(ids, id)
+	}
 	for _, f := range fs {
-		if f.Held == nil || f.Check == outageCheck {
+		if f.Check == outageCheck {
 			continue
 		}
-		what := ""
+		what, told := "", false
 		switch f.Kind {
 		case replays.KindSymptom:
-			symptoms++
-			if *f.Held {
-				seen++
-				what = "symptom"
-			}
+			symptoms = list(symptoms, f.Check)
+			what, told = "symptom", f.Held != nil && *f.Held
 		case replays.KindObjective:
-			objectives++
-			if !*f.Held {
-				missed++
-				what = "missed"
-			}
+			objectives = list(objectives, f.Check)
+			what, told = "missed", f.Held != nil && !*f.Held
+		default:
+			continue
 		}
-		if what != "" {
+		judged = judged || f.Held != nil
+		if told {
 			lines = append(lines, fmt.Sprintf("  %-7s  %s (%s): %s %s  %s", what, printable(f.Check), printable(f.Phase), printable(number(f.Got)), printable(relation(f)), printable(f.Says)))
 		}
 	}
-	if symptoms+objectives == 0 {
+	if !judged {
 		return
 	}
-	fmt.Fprintf(b, "\n%s: %d of %s, %d of %s phase by phase\n", title,
-		seen, plural(symptoms, "symptom", "symptoms"), missed, plural(objectives, "objective missed", "objectives missed"))
+	var parts []string
+	if len(symptoms) > 0 {
+		parts = append(parts, symptomsText(countChecks(fs, symptoms)))
+	}
+	if len(objectives) > 0 {
+		parts = append(parts, objectivesText(countChecks(fs, objectives)))
+	}
+	fmt.Fprintf(b, "\n%s: %s\n", title, strings.Join(parts, ", "))
 	for _, line := range lines {
 		b.WriteString(line + "\n")
 	}
