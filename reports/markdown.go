@@ -179,6 +179,9 @@ func (d *doc) facts(p page) {
 	}
 	table("symptom", p.Facts)
 	table("further check", p.Objectives)
+	if len(p.Facts)+len(p.Objectives) > 0 {
+		d.line("%s.\n", text(marksText))
+	}
 	for _, v := range p.Verdict.Vacuous {
 		d.line("- %s %s came out the same in every arm: it proves nothing", text(v.Kind), code(v.Check))
 	}

@@ -53,6 +53,8 @@ func Summary(w io.Writer, v replays.Verdict, colour bool) error {
 	})
 	if len(v.Arms) == 0 {
 		b.WriteString("no arm was played\n")
+	} else {
+		fmt.Fprintf(&b, "%s\n", paint(faint, marksText))
 	}
 	if len(v.Arms) == 1 {
 		writeSeen(&b, v.Arms[0].Findings, paint(bold, "What was seen"))

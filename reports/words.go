@@ -54,6 +54,9 @@ func symbol(o replays.Outcome) string {
 	}
 }
 
+// marksText is the legend of the symbols: what is as expected can be an outage.
+const marksText = "✓ as expected, also where an objective is missed that this arm should miss; ✗ not as expected; ? unknown"
+
 // plural gives "1 fix", "2 fixes".
 func plural(n int, one, many string) string {
 	if n == 1 {
