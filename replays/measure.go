@@ -60,7 +60,7 @@ func (p *play) measure(machine *noise) (*measuring, error) {
 			continue
 		}
 		target, err := samples.NewTarget(samples.Endpoint{
-			Node: n.Name, Host: n.Host, Kind: n.Metrics.Kind, Path: n.Metrics.Path,
+			Node: n.Name, Host: n.Host, Kind: n.Metrics.Kind, Path: n.Metrics.Path, Environment: n.Environment,
 			Address: net.JoinHostPort(instance.Address().String(), strconv.Itoa(int(n.Metrics.Port))),
 		})
 		if err != nil {

@@ -178,7 +178,17 @@ func (q *Query) bind(phase time.Duration) (bound, error) {
 // offset, and on top of that the subqueries around it. It is never less than
 // Lookback.
 func (q *Query) LooksBack(phase time.Duration) time.Duration {
-	back := Lookback
+	return max(Lookback, q.reach(phase, Lookback))
+}
+
+// Spans is how far before its moment the check reaches by ranges, subqueries and
+// offsets alone, with a phase of the given length: 0 for one of current values.
+func (q *Query) Spans(phase time.Duration) time.Duration { return q.reach(phase, 0) }
+
+// reach is how far back the check reads where a selector without a range reads as
+// far as current.
+func (q *Query) reach(phase, current time.Duration) time.Duration {
+	back := current
 	tree, err := promqlParser().ParseExpr(q.substitute(model.Duration(phase.Round(time.Millisecond)).String()))
 	if err != nil {
 		return back // evaluating it says so
@@ -188,7 +198,7 @@ func (q *Query) LooksBack(phase time.Duration) time.Duration {
 		if !ok {
 			return nil
 		}
-		reach, own := selector.OriginalOffset, Lookback
+		reach, own := selector.OriginalOffset, current
 		for _, above := range path {
 			switch x := above.(type) {
 			case *parser.MatrixSelector:

@@ -37,7 +37,10 @@ type Result struct {
 	Got    string // the left side on its own; empty where it gave nothing
 	Want   string // the comparison and its right side: ">= 0.99"
 	Margin *float64
-	Reason string // why there is no data
+	// Nearest is the series that decides it; nil where there is no data, or where
+	// the limit is not one number and every series satisfies the comparison.
+	Nearest *Nearest
+	Reason  string // why there is no data
 }
 
 // Margin is the distance to the limit as a share of the limit (or, with a limit
@@ -177,9 +180,13 @@ func (q *Query) judge(r *Result, left, right, judged []value, number bool) {
 	default:
 		r.State = Held
 	}
-	if r.State != NoData && len(left) == 1 && len(right) == 1 {
+	if r.State == NoData {
+		return
+	}
+	if len(left) == 1 && len(right) == 1 {
 		r.Margin = margin(q.op, left[0].v, limit)
 	}
+	r.Nearest = q.nearest(left, judged, limit, number)
 }
 
 // value is one series' value at one moment.

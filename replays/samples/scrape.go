@@ -33,6 +33,9 @@ type Endpoint struct {
 	Kind    string // see [Kinds]
 	Address string // host:port
 	Path    string // for kinds spoken over HTTP; may hold a query, as in /metrics?scope=server
+	// Environment is the node's own, which says how to sign in where a kind asks for
+	// that; see its file.
+	Environment map[string]string
 }
 
 // UnknownKindError says that there is no way of scraping by that name.
@@ -51,6 +54,10 @@ type source interface {
 	scrape(ctx context.Context, to *sink) error
 	close()
 }
+
+// downSource is a source with a word of its own for a scrape that failed, such as
+// redis_up 0, so that rules written for the usual exporter fire here too.
+type downSource interface{ down(to *sink) }
 
 var kinds = map[string]func(Endpoint) (source, error){}
 
@@ -109,8 +116,9 @@ func (t *Target) Close() { t.source.close() }
 
 // Scrape reads the target once and stores what it read, stamped with at, with
 // up{node}, relapse_scrape_success, relapse_scrape_seconds and
-// relapse_scrape_missed_total. A failed scrape stores only those, and returns
-// why. If ctx ends meanwhile, nothing is stored: that was not the target.
+// relapse_scrape_missed_total. A failed scrape stores only those, with what the
+// kind says of a node that is down (redis_up, pg_up), and returns why. If ctx ends
+// meanwhile, nothing is stored: that was not the target.
 func (t *Target) Scrape(ctx context.Context, s *Store, at time.Time) error {
 	if t.sink == nil || t.sink.store != s {
 		t.sink = newSink(s, t.node, t.host)
@@ -130,6 +138,9 @@ func (t *Target) Scrape(ctx context.Context, s *Store, at time.Time) error {
 	}
 	if err != nil {
 		t.sink.reset()
+		if d, ok := t.source.(downSource); ok {
+			d.down(t.sink)
+		}
 		success = 0
 		err = fmt.Errorf("node %s: scraping %s: %w", t.node, t.kind, err)
 	}
