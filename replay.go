@@ -67,7 +67,7 @@ Progress goes to stderr; with --json the verdict alone goes to stdout.`,
 			progress.played(plan, verdict)
 			whole := replays.JudgeAlone(replays.Judged{Plan: plan, Verdict: verdict})
 			whole.Record = dir
-			err = errors.Join(replays.WriteJSON(filepath.Join(dir, replays.VerdictFile), verdict), writeReports(dir))
+			err = errors.Join(replays.WriteJSON(filepath.Join(dir, replays.VerdictFile), verdict), record.SaveTested(verdict), writeReports(dir))
 			if playErr != nil || err != nil {
 				return rig(errors.Join(playErr, err))
 			}

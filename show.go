@@ -95,6 +95,11 @@ func show(w io.Writer, inc *replays.Incident) error {
 		}
 		p.line("  %-20s %s (%s)", s.Name, s.Value.Says, strings.Join(steps, ", "))
 	}
+	if d := inc.Ladder; d != nil {
+		p.line("\nLadder\n  %s: %s", strings.Join(d.Phases, ", "), d.Says)
+		p.line("  every moment of a step  %s", strings.Join(d.Metrics, ", "))
+		p.line("  clean to the top        %s", strings.Join(d.Clean, ", "))
+	}
 	if len(inc.Fixes) > 0 {
 		p.line("\nFixes")
 	}

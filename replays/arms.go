@@ -83,7 +83,18 @@ func (e *UnknownArmError) Error() string {
 	return fmt.Sprintf("incident %s has no arm %q: %s", e.Incident, e.Arm, hint)
 }
 
+// arm gives an arm with all of its changes, those that are of every un-fixed system
+// first.
 func (i *Incident) arm(name string) (armSpec, error) {
+	a, err := i.armItself(name)
+	if err != nil || i.Unfixed == nil || a.role == RoleHealthy {
+		return a, err
+	}
+	a.changes = append([]Change{i.Unfixed.Change}, a.changes...)
+	return a, nil
+}
+
+func (i *Incident) armItself(name string) (armSpec, error) {
 	switch name {
 	case "healthy":
 		return armSpec{role: RoleHealthy, says: "Nothing triggers the incident", expected: expectedHealth, expects: i.asHealthy}, nil
@@ -91,6 +102,9 @@ func (i *Incident) arm(name string) (armSpec, error) {
 		a := armSpec{role: RoleUnfixed, says: "The incident as documented", expected: expectedOutage, expects: i.asDocumented, combines: i.combination(nil)}
 		if i.Class != nil {
 			a.class = i.Class.Unfixed
+		}
+		if i.Unfixed != nil {
+			a.says = i.Unfixed.Says
 		}
 		return a, nil
 	}

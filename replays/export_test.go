@@ -56,3 +56,6 @@ func (j *journal) Write(e Event) { j.write(e) }
 
 // Close closes the journal and gives what was written.
 func (j *journal) Close() ([]Event, error) { return j.close() }
+
+// FirstTrigger is when an arm's outage may begin.
+func FirstTrigger(p *Plan) float64 { return p.firstTrigger() }

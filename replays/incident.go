@@ -40,12 +40,14 @@ type Incident struct {
 	Symptoms   []Check            `yaml:"symptoms"`
 	Objectives []Check            `yaml:"objectives"`
 	Invariants []Check            `yaml:"invariants"`
+	Unfixed    *Unfixed           `yaml:"unfixed"`
 	Triggers   Ordered[Trigger]   `yaml:"triggers"`
 	Causes     Ordered[Cause]     `yaml:"causes"`
 	Combine    []string           `yaml:"combine"` // causes of which every combination is taken away: the outage needs all of them
 	Sweeps     Ordered[Sweep]     `yaml:"sweeps"`
 	Fixes      Ordered[Fix]       `yaml:"fixes"`
-	Class      *ClassTest         `yaml:"class"` // how the kind of outage is found out
+	Class      *ClassTest         `yaml:"class"`  // how the kind of outage is found out
+	Ladder     *Ladder            `yaml:"ladder"` // load that rises step by step
 	Alerts     *Alerts            `yaml:"alerts"`
 	Charts     []Chart            `yaml:"charts"` // what a report draws
 
@@ -84,6 +86,9 @@ type Phase struct {
 	Settle  *time.Duration `yaml:"settle"`
 	Faults  []string       `yaml:"faults"`
 	Traffic Traffic        `yaml:"traffic"` // in place of the incident's, per operation
+	// times is what its traffic is multiplied by, in a step that a ladder makes; 0 for
+	// once.
+	times float64
 }
 
 const defaultSettle = 500 * time.Millisecond
@@ -93,6 +98,13 @@ func (p Phase) settle() time.Duration {
 		return *p.Settle
 	}
 	return defaultSettle
+}
+
+func (p Phase) factor() float64 {
+	if p.times == 0 {
+		return 1
+	}
+	return p.times
 }
 
 // Traffic is what players ask for: node, operation, rate per second.
@@ -118,6 +130,22 @@ type Check struct {
 	Holds  Holds          `yaml:"holds"`
 	Settle *time.Duration `yaml:"settle"` // in place of the phases' own
 	query  *samples.Query
+}
+
+// settleIn is how long of a phase the check leaves out.
+func (c Check) settleIn(p Phase) time.Duration {
+	if c.Settle != nil {
+		return *c.Settle
+	}
+	return p.settle()
+}
+
+// Unfixed is what was wrong from the start, where no fault brings it about: a load
+// rehearsal has nothing that triggers it. Every arm but healthy has this change, before
+// its own ones, so that a fix takes back its part of it.
+type Unfixed struct {
+	Says   string `yaml:"says"`
+	Change Change `yaml:"change"`
 }
 
 // Change is the one mechanism behind triggers, causes, fixes and challenges.

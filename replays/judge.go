@@ -2,6 +2,7 @@ package replays
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -31,7 +32,11 @@ func JudgePlay(r *Record) PlayVerdict {
 		return v
 	}
 	j := judge{r, origin}
-	v.Validity = append(v.Validity, j.gates(v.Faults)...)
+	v.Ladder = j.ladder()
+	counting := j.counting(v.Ladder)
+	v.Validity = append(v.Validity, counting.gates(counting.faultTimings())...)
+	// First, since what a rehearsal failed by is told by its first breach.
+	v.Findings = append(v.Findings, j.ladderFindings(v.Ladder)...)
 	for _, c := range r.Plan.Checks {
 		v.Findings = append(v.Findings, j.check(c)...)
 	}
@@ -135,16 +140,25 @@ func (p *Plan) goesDown() bool {
 	return p.Role == RoleUnfixed || p.Step != nil && p.Step.Outage
 }
 
-// firstTrigger is when the first fault that is no condition begins, or the
-// play's end.
+// firstTrigger is when the first fault that is no condition begins. Where no fault
+// brings the outage about, it is when a ladder's second step begins, since the first
+// one is the load that all of them are held against; without a ladder it is the play's
+// start.
 func (p *Plan) firstTrigger() float64 {
-	first := p.Length()
+	first := math.Inf(1)
 	for _, f := range p.Faults {
-		if !f.Condition && f.Start < first {
-			first = f.Start
+		if !f.Condition {
+			first = min(first, f.Start)
 		}
 	}
-	return first
+	if !math.IsInf(first, 1) {
+		return first
+	}
+	if p.Ladder == nil || len(p.Ladder.Steps) < 2 {
+		return 0
+	}
+	second, _ := p.Phase(p.Ladder.Steps[1].Phase)
+	return second.Start
 }
 
 func (j judge) read(q *samples.Query, c PlannedCheck, phase PlannedPhase) samples.Result {

@@ -112,7 +112,7 @@ func (a *ArmVerdict) decide(repeat int) {
 	}
 	for _, p := range a.Runs {
 		if p.Outcome == a.Outcome {
-			a.Seconds, a.Findings, a.Faults, a.Validity, a.Class = p.Seconds, p.Findings, p.Faults, p.Validity, p.Class
+			a.Seconds, a.Findings, a.Faults, a.Validity, a.Class, a.Ladder = p.Seconds, p.Findings, p.Faults, p.Validity, p.Class, p.Ladder
 			break
 		}
 	}
@@ -136,7 +136,11 @@ func (a *ArmVerdict) reason() string {
 		if f.Expected != nil && *f.Expected {
 			should = "should hold"
 		}
-		return fmt.Sprintf("arm %s fails in %d of %d plays: %s %s during %s: got %s, want %s", a.Arm, a.Failed, a.Plays, f.Check, should, f.Phase, f.Got, f.Want)
+		during := ""
+		if f.Phase != "" { // of a configuration there is none
+			during = " during " + f.Phase
+		}
+		return fmt.Sprintf("arm %s fails in %d of %d plays: %s %s%s: got %s, want %s", a.Arm, a.Failed, a.Plays, f.Check, should, during, f.Got, f.Want)
 	}
 	return fmt.Sprintf("arm %s fails in %d of %d plays", a.Arm, a.Failed, a.Plays)
 }

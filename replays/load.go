@@ -46,7 +46,7 @@ func Load(fsys fs.FS, dir string) (*Incident, error) {
 	}
 	l.inc.files = map[string][]byte{FileName: src}
 	for _, step := range []func() error{
-		l.required, l.names, l.topology, l.faults, l.phases, l.checks, l.charts, l.class, l.arms, l.alerts, l.plans,
+		l.ladderPhases, l.required, l.names, l.topology, l.faults, l.phases, l.checks, l.charts, l.class, l.arms, l.ladder, l.alerts, l.plans,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -324,6 +324,8 @@ func (l *loader) checks() error {
 				return l.fail(fmt.Sprintf("check %s is there twice", c.ID), "give each check an id of its own", group.field, n, "id")
 			case !nameForm.MatchString(c.ID) || c.ID == outageCheck || c.ID == classCheck:
 				return l.fail(fmt.Sprintf("%q is no id for a check", c.ID), "use letters, digits, - . and _, begin with a letter or digit, and leave outage and class to the judge", group.field, n, "id")
+			case c.ID == ladderCheck || c.ID == driftCheck:
+				return l.fail(fmt.Sprintf("%q is no id for a check", c.ID), "leave ladder and drift to the judge", group.field, n, "id")
 			case c.Says == "":
 				return l.fail(fmt.Sprintf("check %s says nothing", c.ID), "say in one sentence what is seen when it holds", group.field, n)
 			case len(c.During) == 0:

@@ -21,6 +21,17 @@ import (
 // exist, and every list must be about something.
 func (l *loader) arms() error {
 	i := &l.inc
+	if u := i.Unfixed; u != nil {
+		if u.Says == "" {
+			return l.fail("unfixed does not say what is wrong with the system", "write says: in one sentence", keyOf("unfixed"))
+		}
+		if u.Change.empty() {
+			return l.fail("unfixed changes nothing", "say what is wrong with the system: change: {overlays: [as-first-built]}; or leave unfixed out, where faults bring it about", keyOf("unfixed"))
+		}
+		if err := l.change(u.Change, "unfixed", "change"); err != nil {
+			return err
+		}
+	}
 	for _, t := range i.Triggers {
 		if err := l.change(t.Value.Change, "triggers", t.Name, "change"); err != nil {
 			return err
@@ -272,6 +283,9 @@ func (l *loader) plans() error {
 			"take away a fault that is held, or name an overlay that makes a difference", keys...)
 	}
 	if plans["healthy"].playsLike(plans["unfixed"]) {
+		if l.inc.Unfixed != nil {
+			return l.fail("unfixed plays as healthy does", "have its change make a difference", "unfixed", keyOf("change"))
+		}
 		return l.fail("no phase holds a fault: unfixed plays as healthy does", "name what triggers the incident: {name: stall, lasts: 6s, faults: [cache-stall]}", "phases")
 	}
 	var errs []error
@@ -287,7 +301,7 @@ func (l *loader) plans() error {
 			errs = append(errs, same("fix-"+f.Name, "fix-"+f.Name+"-under-"+c, "fixes", f.Name, "challenges", c, "change"))
 		}
 	}
-	errs = append(errs, l.combinationsDiffer(plans), l.stepsDiffer(plans), l.classLoad(plans, arms))
+	errs = append(errs, l.combinationsDiffer(plans), l.stepsDiffer(plans), l.classLoad(plans, arms), l.ladderRises(plans))
 	for _, err := range errs {
 		if err != nil {
 			return err

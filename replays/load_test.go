@@ -164,6 +164,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add(base)
 	f.Add(togetherText(f))
 	f.Add(classText(f))
+	f.Add(ladderText(f))
 	for _, text := range []string{
 		"", "<<: *a", "&a", "? x", ": x", "- &a [*a]", "a: &a {<<: *a}", "incident: !!binary x", "faults: {<<: {}}", "? {a: b}\n: c",
 		"%YAML 1.2\n---\nincident: x", "incident: \"\\", "phases: [{lasts: }]", "symptoms: [{during: ~}]", "traffic: {players: {login: }}",

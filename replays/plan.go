@@ -59,6 +59,7 @@ type Plan struct {
 	Combination *PlannedCombination `json:"combination,omitempty"` // which of the causes combined are there
 	Step        *PlannedStep        `json:"step,omitempty"`        // of a sweep
 	Class       *PlannedClass       `json:"class,omitempty"`       // how the kind of outage is found out
+	Ladder      *PlannedLadder      `json:"ladder,omitempty"`      // the load rehearsal
 }
 
 // PlannedPhase is a phase with its place in the play, in seconds since the
@@ -237,6 +238,9 @@ func (i *Incident) Plan(arm string, seed uint64) (*Plan, error) {
 	}
 	i.planChecks(p, a)
 	i.planAlerts(p)
+	if err := i.planLadder(p); err != nil {
+		return nil, err
+	}
 	return p, nil
 }
 
@@ -244,7 +248,7 @@ func (i *Incident) planPhases(p *Plan, a armSpec) {
 	start := 0.0
 	for _, ph := range i.Phases {
 		rates := map[string]map[string]float64{}
-		layers, load := []Traffic{i.Traffic, ph.Traffic}, 1.0
+		layers, load := []Traffic{i.Traffic, ph.Traffic}, ph.factor()
 		for _, c := range a.changes {
 			layers = append(layers, c.Traffic)
 			if c.Load != nil {
@@ -285,12 +289,8 @@ func (i *Incident) planChecks(p *Plan, a armSpec) {
 			if planned.Holds == "" {
 				planned.Holds = HoldsOver
 			}
-			for _, name := range c.During {
-				settle := i.phase(name).settle()
-				if c.Settle != nil {
-					settle = *c.Settle
-				}
-				planned.Settle[name] = settle.Seconds()
+			for _, name := range slices.Concat(c.During, i.stepsOf(c)) {
+				planned.Settle[name] = c.settleIn(i.phase(name)).Seconds()
 			}
 			p.Checks = append(p.Checks, planned)
 		}

@@ -70,6 +70,33 @@ func TestOverlaysOfAllArms(t *testing.T) {
 	}
 }
 
+// TestUnfixedIsOfAllArmsButHealthy holds that what is wrong from the start comes
+// before what an arm changes.
+func TestUnfixedIsOfAllArmsButHealthy(t *testing.T) {
+	text := strings.Replace(smallText(t), "symptoms:\n", "unfixed:\n  says: Everybody is in a hurry\n  change: {overlays: [hasty]}\nsymptoms:\n", 1)
+	fsys := small(text).(fstest.MapFS)
+	fsys["line/overlays/hasty.yaml"] = &fstest.MapFile{Data: []byte("services:\n  server:\n    command: [service, account, --tries=1]\n")}
+	inc, err := replays.Load(fsys, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, arm := range inc.Arms() {
+		have := plan(t, inc, arm).Overlays
+		if arm == "healthy" {
+			if len(have) != 0 {
+				t.Errorf("healthy: have overlays %q, want none", have)
+			}
+			continue
+		}
+		if len(have) == 0 || have[0] != "hasty" {
+			t.Errorf("%s: have overlays %q, want hasty first", arm, have)
+		}
+	}
+	if have, want := plan(t, inc, "unfixed").Says, "Everybody is in a hurry"; have != want {
+		t.Errorf("unfixed says %q, want %q", have, want)
+	}
+}
+
 func TestPlanIsPure(t *testing.T) {
 	inc := accountService(t)
 	arm := "fix-bigger-cache-under-cache-paused"

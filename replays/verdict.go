@@ -6,7 +6,9 @@ const (
 	KindObjective = "objective"
 	KindInvariant = "invariant"
 	KindAlert     = "alert"
-	KindClass     = "class" // what kind of outage it is
+	KindClass     = "class"  // what kind of outage it is
+	KindLadder    = "ladder" // how far a load rehearsal came
+	KindDrift     = "drift"  // whether a configuration is the one that was tested
 )
 
 // Verdict is the outcome of an incident: of all arms that were played.
@@ -81,7 +83,8 @@ type StepVerdict struct {
 }
 
 // ArmVerdict is the outcome of one arm over all its plays. Findings, faults,
-// validity and class are those of the play that decided the outcome (the worst one).
+// validity, class and ladder are those of the play that decided the outcome (the
+// worst one).
 type ArmVerdict struct {
 	Arm      string        `json:"arm"`
 	Outcome  Outcome       `json:"outcome"`
@@ -97,6 +100,8 @@ type ArmVerdict struct {
 	Validity []Gate        `json:"validity"`        // gates that did not hold
 	Runs     []PlayVerdict `json:"runs"`            // every play, in order, unknown ones too
 	Class    *Class        `json:"class,omitempty"` // of the deciding play; null where it is not looked for
+	// Ladder is that of the deciding play; null where the incident has none.
+	Ladder *LadderVerdict `json:"ladder,omitempty"`
 }
 
 // PlayVerdict is the outcome of one play.
@@ -111,6 +116,8 @@ type PlayVerdict struct {
 	Validity []Gate        `json:"validity"` // gates that did not hold
 	Record   string        `json:"record"`
 	Class    *Class        `json:"class,omitempty"` // null where it is not looked for
+	// Ladder is null where the incident has none.
+	Ladder *LadderVerdict `json:"ladder,omitempty"`
 }
 
 // Finding is the outcome of one check in one phase of one play.

@@ -211,7 +211,7 @@ func (c *Campaign) Play(ctx context.Context, arm string, round int) (PlayVerdict
 		if attempt < retries && errors.Is(err, ErrUnarmed) {
 			err = nil // on a busy machine it may have been chance
 		}
-		if err := errors.Join(err, WriteJSON(filepath.Join(dir, VerdictFile), last), c.matrix.write(c.o.Dir)); err != nil {
+		if err := errors.Join(err, WriteJSON(filepath.Join(dir, VerdictFile), last), record.SaveTested(last), c.matrix.write(c.o.Dir)); err != nil {
 			return last, err
 		}
 		if last.Outcome != Unknown {

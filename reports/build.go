@@ -106,6 +106,9 @@ func incidentInfo(inc *replays.Incident) IncidentInfo {
 		}
 		info.Sweeps = append(info.Sweeps, sweep)
 	}
+	if d := inc.Ladder; d != nil {
+		info.Ladder = &LadderInfo{Says: d.Says, Metrics: d.Metrics, Clean: d.Clean}
+	}
 	if c := inc.Class; c != nil {
 		info.Class = &ClassInfo{Unfixed: c.Unfixed, Wait: c.Wait, WaitFor: c.WaitFor().Seconds()}
 		if c.WaitAtLeast != nil {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -170,10 +171,11 @@ func TestHostileTextIsShownAsText(t *testing.T) {
 	for _, f := range reports.Formats() {
 		files, err := f.Render(poisoned(resumed(sample())))
 		more, moreErr := f.Render(poisoned(together()))
-		if err := errors.Join(err, moreErr); err != nil {
+		ladder, ladderErr := f.Render(poisoned(rehearsal()))
+		if err := errors.Join(err, moreErr, ladderErr); err != nil {
 			t.Fatalf("%s: %v", f.Name, err)
 		}
-		for _, file := range append(files, more...) {
+		for _, file := range slices.Concat(files, more, ladder) {
 			body := string(file.Data)
 			if strings.HasSuffix(file.Name, ".md") {
 				body = spans.ReplaceAllString(fences.ReplaceAllString(body, ""), "")

@@ -202,6 +202,11 @@ func because(p page, arms map[string]replays.ArmVerdict) []string {
 			lines = append(lines, "Once the trigger is gone and the load is as before, the un-fixed arm is "+classText(c)+".")
 		}
 	}
+	for _, l := range p.Ladders {
+		if l.Stated != "" {
+			lines = append(lines, "The load rehearsal of the "+armName(l.Arm)+" arm: "+l.Result+".")
+		}
+	}
 	return lines
 }
 

@@ -136,6 +136,9 @@ func armSuite(incident string, a replays.ArmVerdict) junitSuite {
 			s.Properties = append(s.Properties, junitProperty{fmt.Sprintf("class-evidence-%d", i+1), e})
 		}
 	}
+	if l := a.Ladder; l != nil {
+		s.Properties = append(s.Properties, junitProperty{"ladder", ladderResult(l)})
+	}
 	red := false
 	for _, f := range a.Findings {
 		c := findingCase(class, f)

@@ -123,6 +123,7 @@ func renderMarkdown(r Report) ([]File, error) {
 	files := d.timelines(r)
 	d.causes(p)
 	d.sweeps(p)
+	d.ladders(p)
 	d.classes(p)
 	d.fixes(p)
 	d.alerts(p)

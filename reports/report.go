@@ -41,7 +41,8 @@ type IncidentInfo struct {
 	AlertRules string      `json:"alert_rules"` // the rule file's text
 
 	Sweeps []SweepInfo `json:"sweeps,omitempty"`
-	Class  *ClassInfo  `json:"class,omitempty"` // nil where the kind of outage is not looked for
+	Class  *ClassInfo  `json:"class,omitempty"`  // nil where the kind of outage is not looked for
+	Ladder *LadderInfo `json:"ladder,omitempty"` // nil where there is no load rehearsal
 }
 
 // Source is where the incident is documented.
@@ -118,6 +119,13 @@ type ClassInfo struct {
 	Wait       string   `json:"wait"`        // phase
 	WaitFor    float64  `json:"wait_for"`    // seconds that the phase must leave
 	WaitReason string   `json:"wait_reason"` // why less than the procedure asks for is enough; "" where it is not less
+}
+
+// LadderInfo is a load rehearsal as its file states it.
+type LadderInfo struct {
+	Says    string   `json:"says"`
+	Metrics []string `json:"metrics"` // IDs of objectives that must hold at every moment of a step
+	Clean   []string `json:"clean"`   // arms in which every step must be clean
 }
 
 // Timeline is what was measured in one play of an arm. All times are seconds

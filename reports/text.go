@@ -60,6 +60,7 @@ func Summary(w io.Writer, v replays.Verdict, colour bool) error {
 		writeSeen(&b, v.Arms[0].Findings, paint(bold, "What was seen"))
 	}
 	summariseCells(&b, v, func(header string) string { return paint(bold, header) }, func(text string) string { return paint(faint, text) }, mark)
+	summariseLadders(&b, v, func(header string) string { return paint(bold, header) }, func(text string) string { return paint(faint, text) }, mark)
 	if len(v.Reasons) > 0 {
 		fmt.Fprintf(&b, "\n%s\n", paint(bold, "Why it is not a pass"))
 		for _, r := range v.Reasons {

@@ -28,7 +28,8 @@ type page struct {
 
 	Combinations *combinationTable // nil where no causes were combined
 	Sweeps       []sweepTable
-	Classes      []classRow // none where the kind of outage is not looked for
+	Classes      []classRow    // none where the kind of outage is not looked for
+	Ladders      []ladderTable // none where there is no load rehearsal
 }
 
 // figure is one of the few numbers beside the headline.
@@ -138,6 +139,7 @@ func present(r Report) page {
 		}
 	}
 	p.Combinations, p.Sweeps, p.Classes = newCombinationTable(r.Verdict), newSweepTables(r.Incident.Sweeps, r.Verdict), newClassRows(r.Verdict)
+	p.Ladders = newLadderTables(r.Verdict)
 	p.leaveOut()
 	p.Headline = headline(r.Verdict, fixTally(p.Fixes))
 	p.Because = because(p, arms)
