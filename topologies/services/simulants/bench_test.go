@@ -1,0 +1,150 @@
+package simulants_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// servePlatform in the environment has the test's program be the platform of a
+// benchmark, in a process of its own: its CPU time is nobody's who plays.
+const servePlatform = "RELAPSE_SIMULANTS_PLATFORM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(servePlatform) == "" {
+		os.Exit(m.Run())
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Println(listener.Addr())
+	go http.Serve(listener, newPlatform(35*time.Minute))
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the benchmark is over
+}
+
+// startPlatform starts the platform of a benchmark and gives its address.
+func startPlatform(b *testing.B) string {
+	b.Helper()
+	command := exec.Command(os.Args[0])
+	command.Env = append(os.Environ(), servePlatform+"=1", "GOGC=800")
+	command.Stderr = os.Stderr
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	stdin, err := command.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	stdout, err := command.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		stdin.Close()
+		command.Wait()
+	})
+	address, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		b.Fatal(err)
+	}
+	return "http://" + strings.TrimSpace(address)
+}
+
+// BenchmarkPlayers plays for a fixed time, whatever b.N is: run it with -benchtime 1x.
+// Documented is 2,500 players on a core. The first one plays at the speed of the
+// incident's documented times, with all polls; the others show, by more requests of
+// each player, what a core carries.
+//
+// players/core is players over the cores that the harness used; its platform is
+// another process. Lateness is that of all requests since the first login, those of
+// the ramp as well.
+func BenchmarkPlayers(b *testing.B) {
+	for _, c := range []struct {
+		players, speed int
+	}{{25_000, 1}, {25_000, 4}, {100_000, 1}} {
+		b.Run(fmt.Sprintf("players=%d/speed=%d", c.players, c.speed), func(b *testing.B) {
+			benchmarkPlayers(b, c.players, c.speed)
+		})
+	}
+}
+
+const (
+	rampFor   = 8 * time.Second
+	settleFor = 2 * time.Second
+	measured  = 10 * time.Second
+)
+
+func benchmarkPlayers(b *testing.B, players, speed int) {
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // as the service has it
+	conf := config(b, startPlatform(b), fmt.Sprintf(`
+speed: %d
+players: %d
+ranges: 256
+login_rate: %d
+scenarios: {match: 45m, buy: 1h, skin: 30m}
+think: 3s
+retry_after: 500ms
+match: {ask: 2s, ask_playing: 15s, granted_within: 2s}
+`, speed, players, players/int(rampFor.Seconds())))
+	before := heap()
+	h, stop := run(b, conf, nil)
+	defer stop()
+	order(b, h, map[string]float64{"players": float64(players)})
+	rest(rampFor + settleFor)
+	if have := signedIn(b, h); have < 0.99*float64(players) {
+		b.Fatalf("have %v players signed in after %v, want %d: the machine is too slow for this benchmark", have, rampFor+settleFor, players)
+	}
+	requests := func() float64 { return sum(b, h, "relapse_attempts_total") }
+	cpu, sent, began := cpuTime(b), requests(), time.Now()
+	rest(measured)
+	took := time.Since(began)
+	cores := (cpuTime(b) - cpu).Seconds() / took.Seconds()
+	perSecond := (requests() - sent) / took.Seconds()
+	b.ReportMetric(0, "ns/op") // the time is fixed
+	b.ReportMetric(float64(players)/cores, "players/core")
+	b.ReportMetric(cores, "cores")
+	b.ReportMetric(perSecond, "requests/s")
+	b.ReportMetric(perSecond/cores, "requests/s/core")
+	b.ReportMetric(60*perSecond/float64(players), "requests/player-minute")
+	b.ReportMetric(float64(h.LatenessP99().Microseconds())/1000, "lateness-p99-ms")
+	b.ReportMetric((heap()-before)/float64(players), "bytes/player")
+	if all, ok := sum(b, h, "relapse_requests_total", "op", "heartbeat"), sum(b, h, "relapse_requests_total", "op", "heartbeat", "outcome", "ok"); ok < 0.99*all {
+		b.Errorf("have %v of %v heartbeats answered, want nearly all: the platform is too slow for this benchmark", ok, all)
+	}
+	if have := sum(b, h, "relapse_player_mismatch_total"); have != 0 {
+		b.Errorf("have %v mismatches, want none", have)
+	}
+}
+
+// rest lets a part of a benchmark's fixed time pass.
+func rest(d time.Duration) { <-time.After(d) }
+
+// heap is what is on the heap and on stacks, without garbage.
+func heap() float64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc + m.StackInuse)
+}
+
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
