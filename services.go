@@ -11,6 +11,13 @@ import (
 	_ "relapse/topologies/services/games"
 	_ "relapse/topologies/services/host"
 	_ "relapse/topologies/services/mms"
+	_ "relapse/topologies/services/platform"
 	_ "relapse/topologies/services/players"
+	_ "relapse/topologies/services/presence"
+	_ "relapse/topologies/services/presence/audit"
 	_ "relapse/topologies/services/rebalancer"
+	_ "relapse/topologies/services/simulants"
+	_ "relapse/topologies/services/store"
+	_ "relapse/topologies/services/store/audit"
+	_ "relapse/topologies/services/store/mover"
 )
