@@ -82,8 +82,8 @@ func BenchmarkPlayers(b *testing.B) {
 }
 
 const (
-	rampFor   = 8 * time.Second
-	settleFor = 2 * time.Second
+	loginRate = 4000 // a second
+	settleFor = 3 * time.Second
 	measured  = 10 * time.Second
 )
 
@@ -98,14 +98,15 @@ scenarios: {match: 45m, buy: 1h, skin: 30m}
 think: 3s
 retry_after: 500ms
 match: {ask: 2s, ask_playing: 15s, granted_within: 2s}
-`, speed, players, players/int(rampFor.Seconds())))
+`, speed, players, loginRate))
 	before := heap()
 	h, stop := run(b, conf, nil)
 	defer stop()
 	order(b, h, map[string]float64{"players": float64(players)})
-	rest(rampFor + settleFor)
+	ramp := time.Duration(players)*time.Second/loginRate + settleFor
+	rest(ramp)
 	if have := signedIn(b, h); have < 0.99*float64(players) {
-		b.Fatalf("have %v players signed in after %v, want %d: the machine is too slow for this benchmark", have, rampFor+settleFor, players)
+		b.Fatalf("have %v players signed in after %v, want %d: the machine is too slow for this benchmark", have, ramp, players)
 	}
 	requests := func() float64 { return sum(b, h, "relapse_attempts_total") }
 	cpu, sent, began := cpuTime(b), requests(), time.Now()

@@ -15,6 +15,7 @@ import (
 	"relapse/topologies/services/store"
 	"relapse/topologies/services/store/history"
 	"relapse/topologies/services/store/pgtest"
+	"relapse/topologies/services/store/shards"
 )
 
 func newStore(c store.Config) (*store.Store, error) { return store.New(c, prometheus.NewRegistry()) }
@@ -136,6 +137,41 @@ func TestTheHolderOfTheLockIsKilled(t *testing.T) {
 	}
 }
 
+// TestAHolderWhoSleepsPastItsLease finishes a purchase that another node has finished.
+func TestAHolderWhoSleepsPastItsLease(t *testing.T) {
+	databases := pgtest.Databases(t, 1)
+	c := config(databases)
+	c.RecoverEvery = time.Hour
+	r, n := split(t, c)
+	n.held = make(chan func(), 1)
+	const p = api.Player(4)
+	answered := make(chan int, 1)
+	go func() {
+		status, _ := r.buy(t, "op-1", p, dear)
+		answered <- status
+	}()
+	wake := <-n.held // the item is granted, and the holder does not know
+	defer wake()
+	ledger, err := shards.Open(c.Shards, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ledger.Close()
+	if _, err := ledger.Pool(0).Exec(t.Context(), "update "+shards.Ledger.Table(p.Table())+" set lease_until = clock_timestamp() - interval '1 second'"); err != nil {
+		t.Fatal(err)
+	}
+	other := newRig(t, config(databases))
+	eventually(t, "another node settles it", func() bool { return value(t, other.registry, "relapse_recovered_total", "settled") == 1 })
+	wake()
+	if have := <-answered; have != http.StatusOK {
+		t.Errorf("the holder: have %d, want 200", have)
+	}
+	r.has(t, p, 500, dear)
+	if have := violations(t, c); len(have) > 0 {
+		t.Errorf("have violations %v, want none", have)
+	}
+}
+
 // TestACallerFinishesWhatAnotherOneBegan has nobody recover: the caller comes again.
 func TestACallerFinishesWhatAnotherOneBegan(t *testing.T) {
 	c := config(pgtest.Databases(t, 1))
@@ -250,13 +286,13 @@ func TestTheServiceRefusesBadFlags(t *testing.T) {
 		defer cancel()
 		return services.Run(ctx, "store", args)
 	}
-	if err := run(good, 200*time.Millisecond); err != nil {
+	if err := run(good, 50*time.Millisecond); err != nil {
 		t.Errorf("%q: %v", good, err)
 	}
 	for _, have := range [][]string{
 		{"--owns=wallet", "--inventory=127.0.0.1:2"}, {"--owns=inventory"}, {"--single-database"}, {"--scheme=hash-mod-n"}, {"--ledger=false"},
 	} {
-		if err := run(append(good[:len(good):len(good)], have...), 200*time.Millisecond); err != nil {
+		if err := run(append(good[:len(good):len(good)], have...), 50*time.Millisecond); err != nil {
 			t.Errorf("%q: %v", have, err)
 		}
 	}

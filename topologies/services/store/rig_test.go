@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -220,6 +221,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 type network struct {
 	refuses  atomic.Bool // whatever changes something, before the node has it
 	silences atomic.Bool // every answer to that, after the node has carried it out
+	held     chan func() // if there is one: such an answer, to be let go by calling it
 }
 
 // between puts a network in front of a node, and gives a client of it.
@@ -236,6 +238,11 @@ func between(t *testing.T, node http.Handler) (*network, *api.Client) {
 			panic(http.ErrAbortHandler)
 		}
 		node.ServeHTTP(w, r)
+		if changes && n.held != nil {
+			gone := make(chan struct{})
+			n.held <- sync.OnceFunc(func() { close(gone) })
+			<-gone
+		}
 	}))
 	t.Cleanup(server.Close)
 	client, err := api.NewClient(server.Listener.Addr().String(), "test")

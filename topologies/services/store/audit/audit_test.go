@@ -272,7 +272,7 @@ func TestTheServiceRefusesBadFlags(t *testing.T) {
 		return services.Run(ctx, "store-audit", args)
 	}
 	for _, have := range [][]string{nil, {"--scheme=hash-mod-n"}, {"--ledger=false"}} {
-		if err := run(append(good[:len(good):len(good)], have...), 200*time.Millisecond); err != nil {
+		if err := run(append(good[:len(good):len(good)], have...), 50*time.Millisecond); err != nil {
 			t.Errorf("%q: %v", have, err)
 		}
 	}

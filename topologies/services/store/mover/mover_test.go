@@ -293,7 +293,7 @@ func TestTheServiceRefusesBadFlags(t *testing.T) {
 		return services.Run(ctx, "store-mover", args)
 	}
 	for _, have := range [][]string{nil, {"--start-after=-1s"}, {"--start-after=1h"}, {"--pause=1s"}} {
-		if err := run(append(good[:len(good):len(good)], have...), 200*time.Millisecond); err != nil {
+		if err := run(append(good[:len(good):len(good)], have...), 50*time.Millisecond); err != nil {
 			t.Errorf("%q: %v", have, err)
 		}
 	}
