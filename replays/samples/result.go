@@ -1,6 +1,7 @@
 package samples
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -250,10 +251,11 @@ func (s *Store) emptySelectors(b bound, at time.Time) string {
 }
 
 // shown is how many series are written out before the rest are only counted.
-const shown = 8
+const shown = 3
 
 // format writes values: one as its number, several as {labels} number, in order
-// of their labels, but those that violate first if not all can be shown.
+// of their labels. If not all can be shown, those that violate come first, and
+// then those that are nearest to the limit.
 func format(values []value, satisfies func(float64) bool, limits ...float64) string {
 	if len(values) == 1 {
 		return number(values[0].v, limits...)
@@ -262,6 +264,8 @@ func format(values []value, satisfies func(float64) bool, limits ...float64) str
 		values = slices.Clone(values)
 		slices.SortStableFunc(values, func(a, b value) int {
 			switch x, y := satisfies(a.v), satisfies(b.v); {
+			case x == y && len(limits) == 1:
+				return cmp.Compare(math.Abs(a.v-limits[0]), math.Abs(b.v-limits[0]))
 			case x == y:
 				return 0
 			case y:
