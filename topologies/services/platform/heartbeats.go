@@ -56,6 +56,11 @@ type batch struct {
 	seen   map[api.Player]time.Time
 }
 
+// redisPlaces is far more connections than are made. After as many failed dials in its
+// life as its pool has places, the client only asks once a second whether the server is
+// back.
+const redisPlaces = 1024
+
 func newHeartbeats(p *Platform, c SessionConfig) (*heartbeats, error) {
 	switch {
 	case c.Redis == "":
@@ -68,7 +73,7 @@ func newHeartbeats(p *Platform, c SessionConfig) (*heartbeats, error) {
 	h := &heartbeats{
 		every: c.BeatEvery, hold: c.HoldBeats, log: p.log(Session), current: map[api.Player]time.Time{},
 		client: redis.NewClient(&redis.Options{
-			Addr: c.Redis, Protocol: 2, DisableIdentity: true, PoolSize: 1, ContextTimeoutEnabled: true,
+			Addr: c.Redis, Protocol: 2, DisableIdentity: true, PoolSize: redisPlaces, ContextTimeoutEnabled: true,
 			DialTimeout: redisTimeout, ReadTimeout: redisTimeout, WriteTimeout: redisTimeout,
 			// What fails is written again with what comes next.
 			MaxRetries: -1, DialerRetries: 1,
