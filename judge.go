@@ -36,7 +36,7 @@ One play is judged alone, whether replay made it or verify did.`,
 
 func readRun(dir string) (*replays.Run, error) {
 	run, err := replays.ReadRun(dir)
-	if errors.Is(err, replays.ErrNoRecord) {
+	if errors.Is(err, replays.ErrNoRecord) || errors.Is(err, replays.ErrDamaged) {
 		return nil, &exitError{exitBadInput, err}
 	}
 	if err != nil {

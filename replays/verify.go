@@ -82,8 +82,10 @@ func Resume(ctx context.Context, inc *Incident, o VerifyOptions) (Verdict, error
 	if len(run.Matrix.Plays) == 0 {
 		return Verdict{}, fmt.Errorf("%s: %w of several plays that could be gone on with", o.Dir, ErrNoRecord)
 	}
-	if err := inc.sameAs(run.Records[0]); err != nil {
-		return Verdict{}, err
+	for _, r := range run.Records {
+		if err := inc.sameAs(r); err != nil {
+			return Verdict{}, err
+		}
 	}
 	m := run.Matrix
 	m.Resumed = append(m.Resumed, Resumption{At: time.Now(), Tool: o.Tool, After: len(m.Plays)})
@@ -280,6 +282,10 @@ func (m Matrix) told(v Verdict, plays []Judged, dir string) Verdict {
 		v.Outcome = Worst(v.Outcome, Unknown)
 		v.Reasons = append(v.Reasons, "the run was not ended: its tool was killed, or still plays")
 	}
+	if missing := m.missing(plays); len(missing) > 0 && m.Trouble == "" && !m.Unfinished {
+		v.Outcome = Worst(v.Outcome, Unknown)
+		v.Reasons = append(v.Reasons, missing...)
+	}
 	v.Timing.Total, v.Timing.SetUp = m.Seconds, m.SetUp
 	for _, p := range plays {
 		v.Timing.Phases += p.Verdict.Phases
@@ -306,9 +312,13 @@ type Run struct {
 func ReadRun(dir string) (*Run, error) {
 	run := &Run{}
 	folders := []string{dir}
+	several := false
 	switch err := readJSON(filepath.Join(dir, matrixFile), &run.Matrix); {
 	case err == nil:
-		folders = nil
+		if err := run.Matrix.check(dir); err != nil {
+			return nil, err
+		}
+		folders, several = nil, true
 		for _, name := range run.Matrix.Plays {
 			folders = append(folders, filepath.Join(dir, name))
 		}
@@ -320,11 +330,16 @@ func ReadRun(dir string) (*Run, error) {
 		if err != nil {
 			return nil, err
 		}
+		if several {
+			if err := run.Matrix.holds(dir, filepath.Base(folder), r.Plan); err != nil {
+				return nil, err
+			}
+		}
 		run.Records = append(run.Records, r)
 		run.Plays = append(run.Plays, Judged{r.Plan, JudgePlay(r)})
 		r.Samples = nil
 	}
-	if run.Matrix.Incident == "" && len(run.Records) == 1 {
+	if !several {
 		r := run.Records[0]
 		run.Matrix = Matrix{
 			Incident: r.Plan.Incident, Arms: []string{r.Plan.Arm}, Repeat: 1, Seed: r.Plan.Seed,
@@ -332,6 +347,11 @@ func ReadRun(dir string) (*Run, error) {
 		}
 		run.Verdict = run.Matrix.told(JudgeAlone(run.Plays[0]), run.Plays, dir)
 		return run, nil
+	}
+	if len(run.Records) > 0 {
+		if err := errors.Join(copied(run.Records), run.Matrix.known(dir, run.Records[0])); err != nil {
+			return nil, err
+		}
 	}
 	run.Verdict = run.Matrix.judge(run.Plays, dir)
 	return run, nil
