@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"relapse/faults"
 	"relapse/replays/samples"
 )
 
@@ -19,13 +20,15 @@ const (
 	gapBound       = time.Second            // without a sample of a node that should answer
 	overshootBound = 100 * time.Millisecond // p99 of the worst overshoot of a 1 ms ticker in each quarter second
 	stealBound     = 0.10                   // of the machine's CPU time
+	heldBound      = 100 * time.Millisecond // from a fault's undo back to its planned end
+	phaseBound     = time.Second            // from a planned moment of the timeline to its event
 )
 
 func (j judge) gates(timings []FaultTiming) []Gate {
 	var out []Gate
 	for _, gate := range []func() []Gate{
 		j.playComplete,
-		func() []Gate { return faultsInEffect(timings) },
+		func() []Gate { return faultsInEffect(timings) }, j.faultsHeld,
 		j.loadOnTime, j.loadComplete, j.samplesComplete, j.machineQuiet, j.nodesAlive,
 	} {
 		out = append(out, gate()...)
@@ -33,14 +36,55 @@ func (j judge) gates(timings []FaultTiming) []Gate {
 	return out
 }
 
+// playComplete asks that every phase began on time, that the last one was played to
+// its end, and that neither rig nor person came in between.
 func (j judge) playComplete() []Gate {
-	for _, e := range j.Events {
-		if e.Event == EventPhasesEnd {
-			return nil
+	var out []Gate
+	say := func(format string, args ...any) {
+		out = append(out, Gate{"play-complete", fmt.Sprintf(format, args...)})
+	}
+	end, ended := j.moment(EventPhasesEnd, "")
+	if !ended {
+		say("the play stopped before its last phase ended%s", j.ending())
+		return out
+	}
+	for _, p := range j.Plan.Phases {
+		at, began := j.moment(EventPhase, p.Name)
+		switch {
+		case !began:
+			say("phase %s never began", p.Name)
+		case at-p.Start > phaseBound.Seconds():
+			say("phase %s began %.2f s late, bound %s", p.Name, at-p.Start, phaseBound)
+		case p.Start-at > phaseBound.Seconds():
+			say("phase %s began %.2f s early, bound %s", p.Name, p.Start-at, phaseBound)
 		}
 	}
-	return []Gate{{"play-complete", "the play stopped before its last phase ended" + j.ending()}}
+	if early := j.Plan.Length() - end; early > phaseBound.Seconds() {
+		say("the last phase ended %.2f s early, bound %s", early, phaseBound)
+	}
+	for _, e := range j.Events {
+		switch e.Event {
+		case EventPhasesCut:
+			say("the phases were cut at %.2f s", j.since(e))
+		case EventTrouble:
+			say("there was trouble: %s", e.Detail)
+		}
+	}
+	return out
 }
+
+// moment is when an event first came, of a phase where one is named.
+func (j judge) moment(event, phase string) (float64, bool) {
+	for _, e := range j.Events {
+		if e.Event == event && (phase == "" || e.Phase == phase) {
+			return j.since(e), true
+		}
+	}
+	return 0, false
+}
+
+// since is when an event came, in seconds since the first phase began.
+func (j judge) since(e Event) float64 { return e.At.Sub(j.origin).Seconds() }
 
 // faultsInEffect asks of every fault that it was in place on time, seen in
 // effect, not before its time, and gone afterwards.
@@ -61,6 +105,24 @@ func faultsInEffect(timings []FaultTiming) []Gate {
 			say(f, "was never seen in effect")
 		case f.GoneAt == nil:
 			say(f, "was not seen gone after its undo")
+		}
+	}
+	return out
+}
+
+// faultsHeld asks of every fault that none of its undo came before its planned end.
+func (j judge) faultsHeld() []Gate {
+	var out []Gate
+	for _, f := range j.Plan.Faults {
+		for _, e := range j.Events {
+			step := faults.Step(e.Step)
+			if e.Event != EventFault || e.Fault != f.Name || step != faults.Undoing && step != faults.Undone && step != faults.Gone {
+				continue
+			}
+			if early := f.End - j.since(e); early > heldBound.Seconds() {
+				out = append(out, Gate{"fault-in-effect", fmt.Sprintf("fault %s was %s %.2f s before its planned end, bound %s", f.Name, step, early, heldBound)})
+				break
+			}
 		}
 	}
 	return out

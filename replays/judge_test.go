@@ -117,6 +117,55 @@ func TestGates(t *testing.T) {
 			w.cut(9)
 			w.events = append(w.events, replays.Event{T: 12, Event: replays.EventTrouble, Detail: "the engine is gone"})
 		}, "play-complete", "the play stopped before its last phase ended: the engine is gone"},
+		{"fault undone early", "unfixed", func(w *world) {
+			w.edit(func(e *replays.Event) bool {
+				if e.Fault == "slow" && e.Step == string(faults.Undone) {
+					e.T -= 1
+				}
+				return true
+			})
+		}, "fault-in-effect", "fault slow was undone 0.98 s before its planned end, bound 100ms"},
+		{"fault gone early", "unfixed", func(w *world) {
+			w.edit(func(e *replays.Event) bool {
+				if e.Fault == "slow" && e.Step == string(faults.Gone) {
+					e.T -= 1
+				}
+				return true
+			})
+		}, "fault-in-effect", "fault slow was gone 0.98 s before its planned end"},
+		{"condition undone early", "healthy", func(w *world) {
+			w.edit(func(e *replays.Event) bool {
+				if e.Fault == "narrow" && e.Step == string(faults.Undone) {
+					e.T -= 5
+				}
+				return true
+			})
+		}, "fault-in-effect", "fault narrow was undone"},
+		{"phase without event", "unfixed", func(w *world) {
+			w.edit(func(e *replays.Event) bool { return e.Phase != "broken" })
+		}, "play-complete", "phase broken never began"},
+		{"phase late", "unfixed", func(w *world) {
+			w.edit(func(e *replays.Event) bool {
+				if e.Phase == "broken" {
+					e.T += 1.5
+				}
+				return true
+			})
+		}, "play-complete", "phase broken began 1.50 s late, bound 1s"},
+		{"phases ended early", "unfixed", func(w *world) {
+			w.edit(func(e *replays.Event) bool {
+				if e.Event == replays.EventPhasesEnd {
+					e.T -= 1.5
+				}
+				return true
+			})
+		}, "play-complete", "the last phase ended 1.50 s early, bound 1s"},
+		{"phases cut", "unfixed", func(w *world) {
+			w.events = append(w.events, replays.Event{T: headStart + 9, Event: replays.EventPhasesCut})
+		}, "play-complete", "the phases were cut at 9.00 s"},
+		{"trouble after the end", "unfixed", func(w *world) {
+			w.events = append(w.events, replays.Event{T: 16, Event: replays.EventTrouble, Detail: "a log is lost"})
+		}, "play-complete", "there was trouble: a log is lost"},
 		{"never began", "unfixed", func(w *world) { w.cut(-0.1) }, "play-complete", "the first phase never began"},
 		{"nothing at all", "unfixed", func(w *world) { w.events = nil; w.cut(-1) }, "play-complete", "the first phase never began"},
 	} {
@@ -149,6 +198,19 @@ func TestGatesAllow(t *testing.T) {
 		}},
 		{"gaps that are evidence", "healthy", func(w *world) {
 			*w.target("server") = replays.TargetHealth{Node: "server", WorstGap: 3, WorstMiss: 0.3, GapsAreEvidence: true}
+		}},
+		{"a phase and an undo a little off", "unfixed", func(w *world) {
+			w.edit(func(e *replays.Event) bool {
+				switch {
+				case e.Phase == "broken":
+					e.T += 0.9
+				case e.Fault == "slow" && (e.Step == string(faults.Undone) || e.Step == string(faults.Gone)):
+					e.T -= 0.1
+				case e.Event == replays.EventPhasesEnd:
+					e.T -= 0.9
+				}
+				return true
+			})
 		}},
 		{"a little late", "healthy", func(w *world) { w.late = 0.009 }},
 		{"a little short", "healthy", func(w *world) { w.offered = constant(0.96) }},
