@@ -2,6 +2,7 @@ package replays
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -211,7 +212,13 @@ func (j judge) samplesComplete() []Gate {
 	if len(j.Targets) == 0 {
 		return []Gate{{"samples-complete", "no node was measured"}}
 	}
+	for _, missing := range j.unmeasured() {
+		out = append(out, Gate{"samples-complete", missing})
+	}
 	for _, t := range j.Targets {
+		if t.Rounds < 1 {
+			out = append(out, Gate{"samples-complete", t.Node + " was asked in no round"})
+		}
 		if t.WorstMiss > gapBound.Seconds() {
 			out = append(out, Gate{"samples-complete", fmt.Sprintf("%s was not asked for %.2fs, bound %s", t.Node, t.WorstMiss, gapBound)})
 		}
@@ -220,6 +227,47 @@ func (j judge) samplesComplete() []Gate {
 		}
 		if t.WorstGap > gapBound.Seconds() {
 			out = append(out, Gate{"samples-complete", fmt.Sprintf("%s gave no sample for %.2fs, bound %s", t.Node, t.WorstGap, gapBound)})
+		}
+	}
+	return out
+}
+
+// unmeasured says of which nodes and links there should be a target or samples, and
+// is none. What should be measured is what the plan itself names, load generators
+// and proxied links, and all that left samples; and of a target that answered there
+// are samples.
+func (j judge) unmeasured() []string {
+	targets, asked, measured := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, t := range j.Targets {
+		targets[t.Node] = true
+	}
+	for _, s := range j.Samples.Series() {
+		node := s.Labels["node"]
+		switch {
+		case strings.HasPrefix(s.Name, "relapse_container_"), s.Name == "relapse_node_restarts_total":
+			continue // of the engine's, not the node's own
+		case s.Labels["kind"] == kindContainer, s.Labels["kind"] == kindRestarts:
+			continue
+		case strings.HasPrefix(s.Name, "relapse_scrape_"):
+			asked[node] = true
+		default:
+			measured[node] = true
+		}
+	}
+	wanted := slices.Concat(slices.Collect(maps.Keys(asked)), slices.Collect(maps.Keys(measured)), j.Plan.Proxied)
+	for _, source := range j.Plan.Load {
+		wanted = append(wanted, source.Node)
+	}
+	slices.Sort(wanted)
+	var out []string
+	for _, node := range slices.Compact(wanted) {
+		if node != "" && !targets[node] {
+			out = append(out, node+" is no target of the measuring")
+		}
+	}
+	for _, t := range j.Targets {
+		if t.Rounds > t.Failed && !measured[t.Node] {
+			out = append(out, "no samples of "+t.Node+", which answered")
 		}
 	}
 	return out

@@ -35,6 +35,11 @@ func (w *world) target(node string) *replays.TargetHealth {
 	return &w.targets[slices.IndexFunc(w.targets, func(h replays.TargetHealth) bool { return h.Node == node })]
 }
 
+// forget takes a node out of the targets.
+func (w *world) forget(node string) {
+	w.targets = slices.DeleteFunc(w.targets, func(h replays.TargetHealth) bool { return h.Node == node })
+}
+
 // TestEveryArmPasses holds the table below against a judge that says unknown or
 // fail of everything.
 func TestEveryArmPasses(t *testing.T) {
@@ -101,6 +106,14 @@ func TestGates(t *testing.T) {
 			*w.target("server") = replays.TargetHealth{Node: "server", WorstGap: 3, WorstMiss: 3, GapsAreEvidence: true}
 		}, "samples-complete", "server was not asked"},
 		{"nothing measured", "healthy", func(w *world) { w.targets = nil }, "samples-complete", "no node was measured"},
+		{"no target of the load generator", "healthy", func(w *world) { w.forget("players") }, "samples-complete", "players is no target of the measuring"},
+		{"no target of what left samples", "healthy", func(w *world) { w.forget("store") }, "samples-complete", "store is no target of the measuring"},
+		{"no target of the machine", "healthy", func(w *world) { w.forget("relapse") }, "samples-complete", "relapse is no target of the measuring"},
+		{"no target of a proxied link", "healthy", func(w *world) { w.plan.Proxied = append(w.plan.Proxied, "server->store") }, "samples-complete", "server->store is no target of the measuring"},
+		{"no rounds", "healthy", func(w *world) { w.target("store").Rounds = 0 }, "samples-complete", "store was asked in no round"},
+		{"no samples of a target", "healthy", func(w *world) {
+			w.drop = func(s string, _ float64) bool { return s == "store_items" }
+		}, "samples-complete", "no samples of store, which answered"},
 		{"machine noisy", "healthy", func(w *world) { w.over = 0.15 }, "machine-quiet", "a 1 ms ticker overshot: 0.15, want <= 0.1"},
 		{"machine not watched", "healthy", func(w *world) {
 			w.drop = func(s string, _ float64) bool { return s == "relapse_tool_overshoot_seconds" }
@@ -197,7 +210,7 @@ func TestGatesAllow(t *testing.T) {
 			w.events = append(w.events, replays.Event{T: 15, Event: replays.EventNodeDead, Node: "store", Detail: "exit code 137"})
 		}},
 		{"gaps that are evidence", "healthy", func(w *world) {
-			*w.target("server") = replays.TargetHealth{Node: "server", WorstGap: 3, WorstMiss: 0.3, GapsAreEvidence: true}
+			*w.target("server") = replays.TargetHealth{Node: "server", Rounds: 48, WorstGap: 3, WorstMiss: 0.3, GapsAreEvidence: true}
 		}},
 		{"a phase and an undo a little off", "unfixed", func(w *world) {
 			w.edit(func(e *replays.Event) bool {
