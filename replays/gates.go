@@ -233,9 +233,9 @@ func (j judge) samplesComplete() []Gate {
 }
 
 // unmeasured says of which nodes and links there should be a target or samples, and
-// is none. What should be measured is what the plan itself names, load generators
-// and proxied links, and all that left samples; and of a target that answered there
-// are samples.
+// is none. What should be measured is what the plan names, and all that left samples,
+// since older plans name load generators and proxied links alone; and of a target
+// that answered there are samples.
 func (j judge) unmeasured() []string {
 	targets, asked, measured := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, t := range j.Targets {
@@ -254,7 +254,7 @@ func (j judge) unmeasured() []string {
 			measured[node] = true
 		}
 	}
-	wanted := slices.Concat(slices.Collect(maps.Keys(asked)), slices.Collect(maps.Keys(measured)), j.Plan.Proxied)
+	wanted := slices.Concat(slices.Collect(maps.Keys(asked)), slices.Collect(maps.Keys(measured)), j.Plan.Proxied, j.Plan.Measured)
 	for _, source := range j.Plan.Load {
 		wanted = append(wanted, source.Node)
 	}

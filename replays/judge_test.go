@@ -110,6 +110,10 @@ func TestGates(t *testing.T) {
 		{"no target of what left samples", "healthy", func(w *world) { w.forget("store") }, "samples-complete", "store is no target of the measuring"},
 		{"no target of the machine", "healthy", func(w *world) { w.forget("relapse") }, "samples-complete", "relapse is no target of the measuring"},
 		{"no target of a proxied link", "healthy", func(w *world) { w.plan.Proxied = append(w.plan.Proxied, "server->store") }, "samples-complete", "server->store is no target of the measuring"},
+		{"no target of what the plan measures", "healthy", func(w *world) {
+			w.forget("store")
+			w.drop = func(s string, _ float64) bool { return s == "store_items" }
+		}, "samples-complete", "store is no target of the measuring"},
 		{"no rounds", "healthy", func(w *world) { w.target("store").Rounds = 0 }, "samples-complete", "store was asked in no round"},
 		{"no samples of a target", "healthy", func(w *world) {
 			w.drop = func(s string, _ float64) bool { return s == "store_items" }
