@@ -124,9 +124,6 @@ func verifyOne(c *cobra.Command, inc *replays.Incident, arms []string, out strin
 
 // told writes what is to be told of a run, of one that ended early as well.
 func told(c *cobra.Command, v replays.Verdict, err error, dir string, asJSON bool) (replays.Verdict, error) {
-	if errors.Is(err, replays.ErrNoRecord) || errors.Is(err, replays.ErrDamaged) || errors.Is(err, replays.ErrOtherIncident) {
-		return v, &exitError{exitBadInput, err}
-	}
 	if err != nil {
 		if len(v.Arms) > 0 {
 			err = errors.Join(err, writeReports(dir))

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -112,7 +111,7 @@ func (i *Incident) sameAs(r *Record) error {
 		return fmt.Errorf("%s: %w: %s, not %s", r.Dir, ErrOtherIncident, r.Plan.Incident, i.Name)
 	}
 	for name, content := range i.files {
-		saved, err := os.ReadFile(filepath.Join(r.Dir, incidentFolder, filepath.FromSlash(name)))
+		saved, err := readRegular(filepath.Join(r.Dir, incidentFolder, filepath.FromSlash(name)))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -310,6 +309,9 @@ type Run struct {
 // ReadRun reads and judges a folder again: that of one play, which is judged
 // alone, or that of a run with several.
 func ReadRun(dir string) (*Run, error) {
+	if err := folder(dir); err != nil {
+		return nil, err
+	}
 	run := &Run{}
 	folders := []string{dir}
 	several := false
