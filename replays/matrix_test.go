@@ -65,10 +65,16 @@ func TestMatrixEdited(t *testing.T) {
 				if _, err := replays.Resume(t.Context(), inc, replays.VerifyOptions{Dir: dir}); !errors.Is(err, replays.ErrDamaged) {
 					t.Errorf("resumed: error %v, want that the record is damaged", err)
 				}
+				if err := replays.CheckResume(inc, dir); !errors.Is(err, replays.ErrDamaged) {
+					t.Errorf("checked: error %v, want that the record is damaged", err)
+				}
 				return
 			}
 			if err != nil {
 				t.Fatal(err)
+			}
+			if err := replays.CheckResume(inc, dir); err != nil {
+				t.Errorf("checked: error %v, want none", err)
 			}
 			if have := run.Verdict; have.Outcome != replays.Unknown || !strings.Contains(strings.Join(have.Reasons, "; "), tc.want) {
 				t.Errorf("outcome %s since %q, want unknown since %s", have.Outcome, have.Reasons, tc.want)

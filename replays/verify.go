@@ -74,17 +74,9 @@ func Verify(ctx context.Context, inc *Incident, o VerifyOptions) (Verdict, error
 // those of the run. It is refused where the incident has changed since, with
 // [ErrOtherIncident].
 func Resume(ctx context.Context, inc *Incident, o VerifyOptions) (Verdict, error) {
-	run, err := ReadRun(o.Dir)
+	run, err := resumable(inc, o.Dir)
 	if err != nil {
 		return Verdict{}, err
-	}
-	if len(run.Matrix.Plays) == 0 {
-		return Verdict{}, fmt.Errorf("%s: %w of several plays that could be gone on with", o.Dir, ErrNoRecord)
-	}
-	for _, r := range run.Records {
-		if err := inc.sameAs(r); err != nil {
-			return Verdict{}, err
-		}
 	}
 	m := run.Matrix
 	m.Resumed = append(m.Resumed, Resumption{At: time.Now(), Tool: o.Tool, After: len(m.Plays)})
@@ -99,6 +91,30 @@ func Resume(ctx context.Context, inc *Incident, o VerifyOptions) (Verdict, error
 		o.Resumed(m)
 	}
 	return c.all(ctx)
+}
+
+// CheckResume refuses what [Resume] would, and plays nothing: it needs no lock of
+// the machine.
+func CheckResume(inc *Incident, dir string) error {
+	_, err := resumable(inc, dir)
+	return err
+}
+
+// resumable reads a run that can be gone on with.
+func resumable(inc *Incident, dir string) (*Run, error) {
+	run, err := ReadRun(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(run.Matrix.Plays) == 0 {
+		return nil, fmt.Errorf("%s: %w of several plays that could be gone on with", dir, ErrNoRecord)
+	}
+	for _, r := range run.Records {
+		if err := inc.sameAs(r); err != nil {
+			return nil, err
+		}
+	}
+	return run, nil
 }
 
 // ErrOtherIncident says that a run was of another incident, or of one that has
