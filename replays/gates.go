@@ -22,6 +22,7 @@ const (
 	overshootBound = 100 * time.Millisecond // p99 of the worst overshoot of a 1 ms ticker in each quarter second
 	stealBound     = 0.10                   // of the machine's CPU time
 	heldBound      = 100 * time.Millisecond // from a fault's undo back to its planned end
+	clockBound     = time.Millisecond       // between the two times of an event
 	phaseBound     = time.Second            // from a planned moment of the timeline to its event
 )
 
@@ -63,6 +64,9 @@ func (j judge) playComplete() []Gate {
 	if early := j.Plan.Length() - end; early > phaseBound.Seconds() {
 		say("the last phase ended %.2f s early, bound %s", early, phaseBound)
 	}
+	if e, off := j.twoClocks(); off > 0 {
+		say("the two times of event %s at %.2f s are %s apart: the journal is not as it was written", e.Event, e.T, off)
+	}
 	for _, e := range j.Events {
 		switch e.Event {
 		case EventPhasesCut:
@@ -82,6 +86,18 @@ func (j judge) moment(event, phase string) (float64, bool) {
 		}
 	}
 	return 0, false
+}
+
+// twoClocks finds an event whose two times, which are of one clock, do not agree by
+// the first event's.
+func (j judge) twoClocks() (Event, time.Duration) {
+	started := func(e Event) time.Time { return e.At.Add(-time.Duration(e.T * float64(time.Second))) }
+	for _, e := range j.Events {
+		if off := started(e).Sub(started(j.Events[0])).Abs(); off > clockBound {
+			return e, off.Round(time.Millisecond)
+		}
+	}
+	return Event{}, 0
 }
 
 // since is when an event came, in seconds since the first phase began.

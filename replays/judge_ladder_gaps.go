@@ -110,7 +110,9 @@ func (j judge) before(at float64) judge {
 		record.Events = append(record.Events, e)
 	}
 	if j.played() >= plan.Length() {
-		record.Events = append(record.Events, Event{Event: EventPhasesEnd, At: j.at(plan.Length())})
+		end := Event{Event: EventPhasesEnd, At: j.at(plan.Length())}
+		end.T = j.Events[0].T + end.At.Sub(j.Events[0].At).Seconds()
+		record.Events = append(record.Events, end)
 	}
 	record.Plan = &plan
 	return judge{&record, j.origin}

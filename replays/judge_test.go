@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"relapse/faults"
 	"relapse/replays"
@@ -197,6 +198,33 @@ func TestGates(t *testing.T) {
 				return g.Gate == tc.gate && strings.Contains(g.Reason, tc.reason)
 			}) {
 				t.Errorf("gates %q, want %s: %s", v.Validity, tc.gate, tc.reason)
+			}
+		})
+	}
+}
+
+// TestTwoClocks holds that an event of which one time was edited makes a play
+// unknown.
+func TestTwoClocks(t *testing.T) {
+	inc := loadSmall(t)
+	for _, tc := range []struct {
+		name   string
+		change func(e *replays.Event)
+		want   replays.Outcome
+	}{
+		{"none", func(*replays.Event) {}, replays.Pass},
+		{"the play's clock", func(e *replays.Event) { e.T += 0.2 }, replays.Unknown},
+		{"the wall's clock", func(e *replays.Event) { e.At = e.At.Add(-200 * time.Millisecond) }, replays.Unknown},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newWorld(t, inc, "unfixed").record()
+			for n := range r.Events {
+				if r.Events[n].Fault == "slow" {
+					tc.change(&r.Events[n])
+				}
+			}
+			if v := replays.JudgePlay(r); v.Outcome != tc.want {
+				t.Errorf("outcome %s, want %s: %v", v.Outcome, tc.want, v.Validity)
 			}
 		})
 	}
