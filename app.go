@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,7 +35,7 @@ func build() string {
 // findIncident loads an incident; what is wrong with the name or the file is
 // bad input.
 func findIncident(ctx context.Context, name string) (*replays.Incident, error) {
-	return loading(ctx, func() (*replays.Incident, error) {
+	return loading(ctx, "the incident was loaded", func() (*replays.Incident, error) {
 		inc, err := replays.Find(name)
 		if err != nil {
 			return nil, &exitError{exitBadInput, err}
@@ -43,28 +44,29 @@ func findIncident(ctx context.Context, name string) (*replays.Incident, error) {
 	})
 }
 
-// loading waits for an incident to be loaded, and no longer than until somebody
-// interrupts. Loading may take seconds and asks no context, but it starts nothing
+// loading waits for something to be read, and no longer than until somebody
+// interrupts. Reading may take seconds and asks no context, but it starts nothing
 // that would have to be undone: it is left to end with the process, whose exit
-// code is that of an interrupted run.
-func loading(ctx context.Context, load func() (*replays.Incident, error)) (*replays.Incident, error) {
+// code is that of an interrupted run. what says what was done meanwhile.
+func loading[T any](ctx context.Context, what string, load func() (T, error)) (T, error) {
 	type result struct {
-		inc *replays.Incident
-		err error
+		loaded T
+		err    error
 	}
 	loaded := make(chan result, 1) // taken by nobody after an interrupt
 	go func() {
-		inc, err := load()
-		loaded <- result{inc, err}
+		l, err := load()
+		loaded <- result{l, err}
 	}()
 	select {
 	case r := <-loaded:
 		if ctx.Err() == nil {
-			return r.inc, r.err
+			return r.loaded, r.err
 		}
 	case <-ctx.Done():
 	}
-	return nil, rig(fmt.Errorf("interrupted while the incident was loaded; nothing was started: %w", context.Cause(ctx)))
+	var none T
+	return none, rig(fmt.Errorf("interrupted while %s; nothing was started: %w", what, context.Cause(ctx)))
 }
 
 // rig gives an error of a play its exit code.
@@ -79,7 +81,9 @@ func rig(err error) error {
 	var arm *replays.UnknownArmError
 	var file *topologies.FileError
 	var kind *faults.UnknownKindError
-	if errors.As(err, &arm) || errors.As(err, &file) || errors.As(err, &kind) {
+	badInput := func(is error) bool { return errors.Is(err, is) }
+	if errors.As(err, &arm) || errors.As(err, &file) || errors.As(err, &kind) ||
+		slices.ContainsFunc([]error{replays.ErrNoRecord, replays.ErrDamaged, replays.ErrOtherIncident}, badInput) {
 		return &exitError{exitBadInput, err}
 	}
 	return &exitError{exitRig, err}

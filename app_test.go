@@ -58,7 +58,7 @@ func TestLoadingEndsWhenInterrupted(t *testing.T) {
 		{"nobody interrupts", t.Context(), func() (*replays.Incident, error) { return small, nil }, small, 0, nil},
 		{"a bad file", t.Context(), func() (*replays.Incident, error) { return nil, &exitError{exitBadInput, os.ErrNotExist} }, nil, exitBadInput, os.ErrNotExist},
 	} {
-		inc, err := loading(tc.ctx, tc.load)
+		inc, err := loading(tc.ctx, "the incident was loaded", tc.load)
 		code := 0
 		if exit := (*exitError)(nil); errors.As(err, &exit) {
 			code = exit.code

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"errors"
+	"context"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +20,7 @@ judges it as when it was played: no engine, no network and no clock take part.
 One play is judged alone, whether replay made it or verify did.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			run, err := readRun(args[0])
+			run, err := readRun(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -34,13 +34,9 @@ One play is judged alone, whether replay made it or verify did.`,
 	return c
 }
 
-func readRun(dir string) (*replays.Run, error) {
-	run, err := replays.ReadRun(dir)
-	if errors.Is(err, replays.ErrNoRecord) {
-		return nil, &exitError{exitBadInput, err}
-	}
-	if err != nil {
-		return nil, rig(err)
-	}
-	return run, nil
+func readRun(ctx context.Context, dir string) (*replays.Run, error) {
+	return loading(ctx, "the record was read", func() (*replays.Run, error) {
+		run, err := replays.ReadRun(dir)
+		return run, rig(err)
+	})
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"relapse/replays"
@@ -56,4 +58,63 @@ func printed(t *testing.T, args ...string) (int, []byte) {
 		t.Fatal(err)
 	}
 	return code, out
+}
+
+// TestJudgeRefuses holds that a damaged record ends the tool as bad input, by a
+// message that names the file and what to do, whoever reads it.
+func TestJudgeRefuses(t *testing.T) {
+	for _, tc := range []struct {
+		name, file, content, want string
+	}{
+		{"plan without bytes", "plan.json", "", "plan.json"},
+		{"plan {}", "plan.json", "{}", "plan.json"},
+		{"plan null", "plan.json", "null", "plan.json"},
+		{"environment cut short", "environment.json", `{"run":`, "environment.json"},
+		{"samples without bytes", "samples.om.gz", "", "samples.om.gz"},
+		{"events too long", "events.ndjson", strings.Repeat("x", 17<<20), "events.ndjson"},
+		{"matrix cut short", "matrix.json", "{", "matrix.json"},
+		{"matrix {}", "matrix.json", "{}", "matrix.json"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(filepath.Join("replays", "testdata", "records", "healthy"))); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, tc.file), []byte(tc.content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			_, err := readRun(t.Context(), dir)
+			if err == nil || !strings.Contains(err.Error(), filepath.Join(dir, tc.want)+": ") || !strings.Contains(err.Error(), "play it anew") {
+				t.Errorf("error %v, want one that names %s and what to do", err, tc.want)
+			}
+			for _, command := range []string{"judge", "report"} {
+				if have, _ := printed(t, command, dir); have != exitBadInput {
+					t.Errorf("%s: exit code %d, want %d", command, have, exitBadInput)
+				}
+			}
+		})
+	}
+	path := filepath.Join("replays", "testdata", "records", "healthy", "plan.json")
+	if have, _ := printed(t, "judge", path); have != exitBadInput {
+		t.Errorf("a file: exit code %d, want %d", have, exitBadInput)
+	}
+}
+
+// TestReadingInterrupted holds that whoever interrupts judge and report is heeded.
+func TestReadingInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, command := range []string{"judge", "report"} {
+		out := t.TempDir()
+		dir := filepath.Join(out, "record")
+		if err := os.CopyFS(dir, os.DirFS(filepath.Join("replays", "testdata", "records", "healthy"))); err != nil {
+			t.Fatal(err)
+		}
+		if have := run(ctx, []string{command, dir}); have != exitRig {
+			t.Errorf("%s: exit code %d, want %d", command, have, exitRig)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "report.html")); err == nil {
+			t.Errorf("%s wrote a report after the interrupt", command)
+		}
+	}
 }

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"relapse/replays"
 	"relapse/reports"
 )
 
@@ -22,13 +24,9 @@ func reportCommand() *cobra.Command {
 			if out == "" {
 				out = args[0]
 			}
-			run, err := readRun(args[0])
+			report, err := readReport(c.Context(), args[0])
 			if err != nil {
 				return err
-			}
-			report, err := reports.FromRun(run)
-			if err != nil {
-				return rig(err)
 			}
 			paths, err := reports.Write(out, report, strings.Split(formats, ",")...)
 			if errors.Is(err, reports.ErrUnknownFormat) {
@@ -54,14 +52,22 @@ func formatNames() []string {
 	return names
 }
 
+func readReport(ctx context.Context, dir string) (reports.Report, error) {
+	return loading(ctx, "the record was read", func() (reports.Report, error) {
+		run, err := replays.ReadRun(dir)
+		if err != nil {
+			return reports.Report{}, rig(err)
+		}
+		report, err := reports.FromRun(run)
+		return report, rig(err)
+	})
+}
+
 // writeReports writes the reports of a run that was just played: all formats,
 // since the next reader may be a person, a wiki, a script or CI.
 func writeReports(dir string) error {
-	run, err := readRun(dir)
-	if err != nil {
-		return err
-	}
-	report, err := reports.FromRun(run)
+	// Without a context: of a run that was interrupted they are written too.
+	report, err := readReport(context.Background(), dir)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -64,6 +65,12 @@ repeats and seed; the incident must not have changed since.`,
 				}
 				incidents, selected = append(incidents, inc), append(selected, chosen)
 			}
+			// Before the lock, which a play may hold for minutes.
+			if resume != "" {
+				if err := checkResume(c.Context(), incidents[0], resume); err != nil {
+					return err
+				}
+			}
 			unlock, err := replays.Lock()
 			if err != nil {
 				return rig(err)
@@ -122,11 +129,15 @@ func verifyOne(c *cobra.Command, inc *replays.Incident, arms []string, out strin
 	return told(c, v, err, dir, asJSON)
 }
 
+func checkResume(ctx context.Context, inc *replays.Incident, dir string) error {
+	_, err := loading(ctx, "the run was read", func() (struct{}, error) {
+		return struct{}{}, rig(replays.CheckResume(inc, dir))
+	})
+	return err
+}
+
 // told writes what is to be told of a run, of one that ended early as well.
 func told(c *cobra.Command, v replays.Verdict, err error, dir string, asJSON bool) (replays.Verdict, error) {
-	if errors.Is(err, replays.ErrNoRecord) || errors.Is(err, replays.ErrOtherIncident) {
-		return v, &exitError{exitBadInput, err}
-	}
 	if err != nil {
 		if len(v.Arms) > 0 {
 			err = errors.Join(err, writeReports(dir))

@@ -59,3 +59,10 @@ func (j *journal) Close() ([]Event, error) { return j.close() }
 
 // FirstTrigger is when an arm's outage may begin.
 func FirstTrigger(p *Plan) float64 { return p.firstTrigger() }
+
+// SetLockFolder puts the lock of the machine elsewhere, and gives what puts it back.
+func SetLockFolder(dir string) (undo func()) {
+	before := lockFolder
+	lockFolder = dir
+	return func() { lockFolder = before }
+}

@@ -93,13 +93,15 @@ func TestFields(t *testing.T) {
 // TestLock takes the lock in another folder than the machine's own, which a
 // play may hold.
 func TestLock(t *testing.T) {
-	if os.Getenv("RELAPSE_TEST_LOCK") != "" {
+	if folder := os.Getenv("RELAPSE_TEST_LOCK"); folder != "" {
+		replays.SetLockFolder(folder)
 		if _, err := replays.Lock(); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	t.Setenv("TMPDIR", t.TempDir())
+	folder := t.TempDir()
+	t.Cleanup(replays.SetLockFolder(folder))
 	unlock, err := replays.Lock()
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +112,8 @@ func TestLock(t *testing.T) {
 	}
 	other := func() error {
 		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLock$")
-		c.Env = append(os.Environ(), "RELAPSE_TEST_LOCK=1")
+		// TMPDIR of its own: the lock does not move with it.
+		c.Env = append(os.Environ(), "RELAPSE_TEST_LOCK="+folder, "TMPDIR="+t.TempDir())
 		return c.Run()
 	}
 	var exit *exec.ExitError
@@ -127,6 +130,17 @@ func TestLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	again()
+	// Where there is no such folder it is in the one for temporary files.
+	replays.SetLockFolder(filepath.Join(folder, "none"))
+	t.Setenv("TMPDIR", t.TempDir())
+	fallback, err := replays.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := replays.Lock(); !errors.As(err, &busy) || filepath.Dir(busy.Path) != os.Getenv("TMPDIR") {
+		t.Errorf("a second lock: %v, want a BusyError of %s", err, os.Getenv("TMPDIR"))
+	}
+	fallback()
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
 	if _, err := replays.Lock(); err == nil || errors.As(err, &busy) {
 		t.Errorf("a lock in no folder: %v, want an error that is no BusyError", err)

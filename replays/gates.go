@@ -2,11 +2,13 @@ package replays
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"relapse/faults"
 	"relapse/replays/samples"
 )
 
@@ -19,13 +21,16 @@ const (
 	gapBound       = time.Second            // without a sample of a node that should answer
 	overshootBound = 100 * time.Millisecond // p99 of the worst overshoot of a 1 ms ticker in each quarter second
 	stealBound     = 0.10                   // of the machine's CPU time
+	heldBound      = 100 * time.Millisecond // from a fault's undo back to its planned end
+	clockBound     = time.Millisecond       // between the two times of an event
+	phaseBound     = time.Second            // from a planned moment of the timeline to its event
 )
 
 func (j judge) gates(timings []FaultTiming) []Gate {
 	var out []Gate
 	for _, gate := range []func() []Gate{
 		j.playComplete,
-		func() []Gate { return faultsInEffect(timings) },
+		func() []Gate { return faultsInEffect(timings) }, j.faultsHeld,
 		j.loadOnTime, j.loadComplete, j.samplesComplete, j.machineQuiet, j.nodesAlive,
 	} {
 		out = append(out, gate()...)
@@ -33,14 +38,70 @@ func (j judge) gates(timings []FaultTiming) []Gate {
 	return out
 }
 
+// playComplete asks that every phase began on time, that the last one was played to
+// its end, and that neither rig nor person came in between.
 func (j judge) playComplete() []Gate {
-	for _, e := range j.Events {
-		if e.Event == EventPhasesEnd {
-			return nil
+	var out []Gate
+	say := func(format string, args ...any) {
+		out = append(out, Gate{"play-complete", fmt.Sprintf(format, args...)})
+	}
+	end, ended := j.moment(EventPhasesEnd, "")
+	if !ended {
+		say("the play stopped before its last phase ended%s", j.ending())
+		return out
+	}
+	for _, p := range j.Plan.Phases {
+		at, began := j.moment(EventPhase, p.Name)
+		switch {
+		case !began:
+			say("phase %s never began", p.Name)
+		case at-p.Start > phaseBound.Seconds():
+			say("phase %s began %.2f s late, bound %s", p.Name, at-p.Start, phaseBound)
+		case p.Start-at > phaseBound.Seconds():
+			say("phase %s began %.2f s early, bound %s", p.Name, p.Start-at, phaseBound)
 		}
 	}
-	return []Gate{{"play-complete", "the play stopped before its last phase ended" + j.ending()}}
+	if early := j.Plan.Length() - end; early > phaseBound.Seconds() {
+		say("the last phase ended %.2f s early, bound %s", early, phaseBound)
+	}
+	if e, off := j.twoClocks(); off > 0 {
+		say("the two times of event %s at %.2f s are %s apart: the journal is not as it was written", e.Event, e.T, off)
+	}
+	for _, e := range j.Events {
+		switch e.Event {
+		case EventPhasesCut:
+			say("the phases were cut at %.2f s", j.since(e))
+		case EventTrouble:
+			say("there was trouble: %s", e.Detail)
+		}
+	}
+	return out
 }
+
+// moment is when an event first came, of a phase where one is named.
+func (j judge) moment(event, phase string) (float64, bool) {
+	for _, e := range j.Events {
+		if e.Event == event && (phase == "" || e.Phase == phase) {
+			return j.since(e), true
+		}
+	}
+	return 0, false
+}
+
+// twoClocks finds an event whose two times, which are of one clock, do not agree by
+// the first event's.
+func (j judge) twoClocks() (Event, time.Duration) {
+	started := func(e Event) time.Time { return e.At.Add(-time.Duration(e.T * float64(time.Second))) }
+	for _, e := range j.Events {
+		if off := started(e).Sub(started(j.Events[0])).Abs(); off > clockBound {
+			return e, off.Round(time.Millisecond)
+		}
+	}
+	return Event{}, 0
+}
+
+// since is when an event came, in seconds since the first phase began.
+func (j judge) since(e Event) float64 { return e.At.Sub(j.origin).Seconds() }
 
 // faultsInEffect asks of every fault that it was in place on time, seen in
 // effect, not before its time, and gone afterwards.
@@ -61,6 +122,24 @@ func faultsInEffect(timings []FaultTiming) []Gate {
 			say(f, "was never seen in effect")
 		case f.GoneAt == nil:
 			say(f, "was not seen gone after its undo")
+		}
+	}
+	return out
+}
+
+// faultsHeld asks of every fault that none of its undo came before its planned end.
+func (j judge) faultsHeld() []Gate {
+	var out []Gate
+	for _, f := range j.Plan.Faults {
+		for _, e := range j.Events {
+			step := faults.Step(e.Step)
+			if e.Event != EventFault || e.Fault != f.Name || step != faults.Undoing && step != faults.Undone && step != faults.Gone {
+				continue
+			}
+			if early := f.End - j.since(e); early > heldBound.Seconds() {
+				out = append(out, Gate{"fault-in-effect", fmt.Sprintf("fault %s was %s %.2f s before its planned end, bound %s", f.Name, step, early, heldBound)})
+				break
+			}
 		}
 	}
 	return out
@@ -149,7 +228,13 @@ func (j judge) samplesComplete() []Gate {
 	if len(j.Targets) == 0 {
 		return []Gate{{"samples-complete", "no node was measured"}}
 	}
+	for _, missing := range j.unmeasured() {
+		out = append(out, Gate{"samples-complete", missing})
+	}
 	for _, t := range j.Targets {
+		if t.Rounds < 1 {
+			out = append(out, Gate{"samples-complete", t.Node + " was asked in no round"})
+		}
 		if t.WorstMiss > gapBound.Seconds() {
 			out = append(out, Gate{"samples-complete", fmt.Sprintf("%s was not asked for %.2fs, bound %s", t.Node, t.WorstMiss, gapBound)})
 		}
@@ -158,6 +243,47 @@ func (j judge) samplesComplete() []Gate {
 		}
 		if t.WorstGap > gapBound.Seconds() {
 			out = append(out, Gate{"samples-complete", fmt.Sprintf("%s gave no sample for %.2fs, bound %s", t.Node, t.WorstGap, gapBound)})
+		}
+	}
+	return out
+}
+
+// unmeasured says of which nodes and links there should be a target or samples, and
+// is none. What should be measured is what the plan names, and all that left samples,
+// since older plans name load generators and proxied links alone; and of a target
+// that answered there are samples.
+func (j judge) unmeasured() []string {
+	targets, asked, measured := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, t := range j.Targets {
+		targets[t.Node] = true
+	}
+	for _, s := range j.Samples.Series() {
+		node := s.Labels["node"]
+		switch {
+		case strings.HasPrefix(s.Name, "relapse_container_"), s.Name == "relapse_node_restarts_total":
+			continue // of the engine's, not the node's own
+		case s.Labels["kind"] == kindContainer, s.Labels["kind"] == kindRestarts:
+			continue
+		case strings.HasPrefix(s.Name, "relapse_scrape_"):
+			asked[node] = true
+		default:
+			measured[node] = true
+		}
+	}
+	wanted := slices.Concat(slices.Collect(maps.Keys(asked)), slices.Collect(maps.Keys(measured)), j.Plan.Proxied, j.Plan.Measured)
+	for _, source := range j.Plan.Load {
+		wanted = append(wanted, source.Node)
+	}
+	slices.Sort(wanted)
+	var out []string
+	for _, node := range slices.Compact(wanted) {
+		if node != "" && !targets[node] {
+			out = append(out, node+" is no target of the measuring")
+		}
+	}
+	for _, t := range j.Targets {
+		if t.Rounds > t.Failed && !measured[t.Node] {
+			out = append(out, "no samples of "+t.Node+", which answered")
 		}
 	}
 	return out

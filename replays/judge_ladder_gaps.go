@@ -96,12 +96,23 @@ func (j judge) before(at float64) judge {
 		record.Targets = append(record.Targets, t)
 	}
 	for _, e := range j.Events {
-		if e.Event != EventNodeDead || !answered[e.Node] {
-			record.Events = append(record.Events, e)
+		switch e.Event {
+		case EventNodeDead:
+			if answered[e.Node] {
+				continue
+			}
+		case EventPhasesEnd, EventPhasesCut, EventTrouble:
+			// Those of the whole play: what came before this moment is played.
+			if j.played() >= plan.Length() {
+				continue
+			}
 		}
+		record.Events = append(record.Events, e)
 	}
 	if j.played() >= plan.Length() {
-		record.Events = append(record.Events, Event{Event: EventPhasesEnd})
+		end := Event{Event: EventPhasesEnd, At: j.at(plan.Length())}
+		end.T = j.Events[0].T + end.At.Sub(j.Events[0].At).Seconds()
+		record.Events = append(record.Events, end)
 	}
 	record.Plan = &plan
 	return judge{&record, j.origin}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"relapse/faults"
 	"relapse/replays"
@@ -33,6 +34,11 @@ func (w *world) cut(t float64) {
 
 func (w *world) target(node string) *replays.TargetHealth {
 	return &w.targets[slices.IndexFunc(w.targets, func(h replays.TargetHealth) bool { return h.Node == node })]
+}
+
+// forget takes a node out of the targets.
+func (w *world) forget(node string) {
+	w.targets = slices.DeleteFunc(w.targets, func(h replays.TargetHealth) bool { return h.Node == node })
 }
 
 // TestEveryArmPasses holds the table below against a judge that says unknown or
@@ -101,6 +107,18 @@ func TestGates(t *testing.T) {
 			*w.target("server") = replays.TargetHealth{Node: "server", WorstGap: 3, WorstMiss: 3, GapsAreEvidence: true}
 		}, "samples-complete", "server was not asked"},
 		{"nothing measured", "healthy", func(w *world) { w.targets = nil }, "samples-complete", "no node was measured"},
+		{"no target of the load generator", "healthy", func(w *world) { w.forget("players") }, "samples-complete", "players is no target of the measuring"},
+		{"no target of what left samples", "healthy", func(w *world) { w.forget("store") }, "samples-complete", "store is no target of the measuring"},
+		{"no target of the machine", "healthy", func(w *world) { w.forget("relapse") }, "samples-complete", "relapse is no target of the measuring"},
+		{"no target of a proxied link", "healthy", func(w *world) { w.plan.Proxied = append(w.plan.Proxied, "server->store") }, "samples-complete", "server->store is no target of the measuring"},
+		{"no target of what the plan measures", "healthy", func(w *world) {
+			w.forget("store")
+			w.drop = func(s string, _ float64) bool { return s == "store_items" }
+		}, "samples-complete", "store is no target of the measuring"},
+		{"no rounds", "healthy", func(w *world) { w.target("store").Rounds = 0 }, "samples-complete", "store was asked in no round"},
+		{"no samples of a target", "healthy", func(w *world) {
+			w.drop = func(s string, _ float64) bool { return s == "store_items" }
+		}, "samples-complete", "no samples of store, which answered"},
 		{"machine noisy", "healthy", func(w *world) { w.over = 0.15 }, "machine-quiet", "a 1 ms ticker overshot: 0.15, want <= 0.1"},
 		{"machine not watched", "healthy", func(w *world) {
 			w.drop = func(s string, _ float64) bool { return s == "relapse_tool_overshoot_seconds" }
@@ -117,6 +135,55 @@ func TestGates(t *testing.T) {
 			w.cut(9)
 			w.events = append(w.events, replays.Event{T: 12, Event: replays.EventTrouble, Detail: "the engine is gone"})
 		}, "play-complete", "the play stopped before its last phase ended: the engine is gone"},
+		{"fault undone early", "unfixed", func(w *world) {
+			w.edit(func(e *replays.Event) bool {
+				if e.Fault == "slow" && e.Step == string(faults.Undone) {
+					e.T -= 1
+				}
+				return true
+			})
+		}, "fault-in-effect", "fault slow was undone 0.98 s before its planned end, bound 100ms"},
+		{"fault gone early", "unfixed", func(w *world) {
+			w.edit(func(e *replays.Event) bool {
+				if e.Fault == "slow" && e.Step == string(faults.Gone) {
+					e.T -= 1
+				}
+				return true
+			})
+		}, "fault-in-effect", "fault slow was gone 0.98 s before its planned end"},
+		{"condition undone early", "healthy", func(w *world) {
+			w.edit(func(e *replays.Event) bool {
+				if e.Fault == "narrow" && e.Step == string(faults.Undone) {
+					e.T -= 5
+				}
+				return true
+			})
+		}, "fault-in-effect", "fault narrow was undone"},
+		{"phase without event", "unfixed", func(w *world) {
+			w.edit(func(e *replays.Event) bool { return e.Phase != "broken" })
+		}, "play-complete", "phase broken never began"},
+		{"phase late", "unfixed", func(w *world) {
+			w.edit(func(e *replays.Event) bool {
+				if e.Phase == "broken" {
+					e.T += 1.5
+				}
+				return true
+			})
+		}, "play-complete", "phase broken began 1.50 s late, bound 1s"},
+		{"phases ended early", "unfixed", func(w *world) {
+			w.edit(func(e *replays.Event) bool {
+				if e.Event == replays.EventPhasesEnd {
+					e.T -= 1.5
+				}
+				return true
+			})
+		}, "play-complete", "the last phase ended 1.50 s early, bound 1s"},
+		{"phases cut", "unfixed", func(w *world) {
+			w.events = append(w.events, replays.Event{T: headStart + 9, Event: replays.EventPhasesCut})
+		}, "play-complete", "the phases were cut at 9.00 s"},
+		{"trouble after the end", "unfixed", func(w *world) {
+			w.events = append(w.events, replays.Event{T: 16, Event: replays.EventTrouble, Detail: "a log is lost"})
+		}, "play-complete", "there was trouble: a log is lost"},
 		{"never began", "unfixed", func(w *world) { w.cut(-0.1) }, "play-complete", "the first phase never began"},
 		{"nothing at all", "unfixed", func(w *world) { w.events = nil; w.cut(-1) }, "play-complete", "the first phase never began"},
 	} {
@@ -136,6 +203,33 @@ func TestGates(t *testing.T) {
 	}
 }
 
+// TestTwoClocks holds that an event of which one time was edited makes a play
+// unknown.
+func TestTwoClocks(t *testing.T) {
+	inc := loadSmall(t)
+	for _, tc := range []struct {
+		name   string
+		change func(e *replays.Event)
+		want   replays.Outcome
+	}{
+		{"none", func(*replays.Event) {}, replays.Pass},
+		{"the play's clock", func(e *replays.Event) { e.T += 0.2 }, replays.Unknown},
+		{"the wall's clock", func(e *replays.Event) { e.At = e.At.Add(-200 * time.Millisecond) }, replays.Unknown},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newWorld(t, inc, "unfixed").record()
+			for n := range r.Events {
+				if r.Events[n].Fault == "slow" {
+					tc.change(&r.Events[n])
+				}
+			}
+			if v := replays.JudgePlay(r); v.Outcome != tc.want {
+				t.Errorf("outcome %s, want %s: %v", v.Outcome, tc.want, v.Validity)
+			}
+		})
+	}
+}
+
 // TestGatesAllow holds what the gates must not take for trouble of the rig.
 func TestGatesAllow(t *testing.T) {
 	inc := loadSmall(t)
@@ -148,7 +242,20 @@ func TestGatesAllow(t *testing.T) {
 			w.events = append(w.events, replays.Event{T: 15, Event: replays.EventNodeDead, Node: "store", Detail: "exit code 137"})
 		}},
 		{"gaps that are evidence", "healthy", func(w *world) {
-			*w.target("server") = replays.TargetHealth{Node: "server", WorstGap: 3, WorstMiss: 0.3, GapsAreEvidence: true}
+			*w.target("server") = replays.TargetHealth{Node: "server", Rounds: 48, WorstGap: 3, WorstMiss: 0.3, GapsAreEvidence: true}
+		}},
+		{"a phase and an undo a little off", "unfixed", func(w *world) {
+			w.edit(func(e *replays.Event) bool {
+				switch {
+				case e.Phase == "broken":
+					e.T += 0.9
+				case e.Fault == "slow" && (e.Step == string(faults.Undone) || e.Step == string(faults.Gone)):
+					e.T -= 0.1
+				case e.Event == replays.EventPhasesEnd:
+					e.T -= 0.9
+				}
+				return true
+			})
 		}},
 		{"a little late", "healthy", func(w *world) { w.late = 0.009 }},
 		{"a little short", "healthy", func(w *world) { w.offered = constant(0.96) }},

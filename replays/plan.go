@@ -53,6 +53,7 @@ type Plan struct {
 	Stopped  []string        `json:"stopped"`         // nodes that a fault of this plan stops from answering
 	Surges   []PlannedSurge  `json:"surges"`          // what faults add to the traffic of the phases
 	Load     []PlannedSource `json:"load"`            // load generators
+	Measured []string        `json:"measured"`        // nodes that are asked for figures of their own, and hosts
 	nodes    *topologies.Topology
 	armable  map[string]faults.Fault
 
@@ -226,6 +227,7 @@ func (i *Incident) Plan(arm string, seed uint64) (*Plan, error) {
 	if p.nodes, err = i.topologyWith(p.Overlays); err != nil {
 		return nil, fmt.Errorf("arm %s: %w", arm, err)
 	}
+	p.Measured = measuredOf(p.nodes)
 	i.planPhases(p, a)
 	if err := i.planFaults(p, a); err != nil {
 		return nil, err
@@ -242,6 +244,21 @@ func (i *Incident) Plan(arm string, seed uint64) (*Plan, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// measuredOf are the nodes and the hosts that measuring asks, but for links, which
+// follow from Proxied.
+func measuredOf(t *topologies.Topology) []string {
+	out := []string{}
+	for _, n := range t.Nodes {
+		if n.Metrics != nil {
+			out = append(out, n.Name)
+		}
+	}
+	for _, h := range t.Hosts {
+		out = append(out, h.Name)
+	}
+	return out
 }
 
 func (i *Incident) planPhases(p *Plan, a armSpec) {

@@ -60,6 +60,9 @@ func TestRatioCountsWhatWasPlayed(t *testing.T) {
 	matrix := replays.Matrix{Incident: inc.Name, Arms: []string{"healthy"}, Repeat: 1, Seed: 7, Seconds: 27}
 	for _, name := range []string{"healthy-1", "healthy-1-again-1"} {
 		w := newWorld(t, inc, "healthy")
+		if name != "healthy-1" {
+			w.plan.Seed += 1 << 32
+		}
 		if name == "healthy-1" {
 			w.cut(6)
 			w.events = append(w.events, replays.Event{T: headStart + 6, Event: replays.EventPhasesCut})

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -124,14 +125,17 @@ var ErrNoRecord = errors.New("not a record of a play")
 // a crash, leave an empty store: the judge then says unknown.
 func ReadRecord(dir string) (*Record, error) {
 	r := &Record{Dir: dir, Plan: new(Plan), Samples: samples.NewStore()}
+	if err := folder(dir); err != nil {
+		return nil, err
+	}
 	if err := readJSON(filepath.Join(dir, planFile), r.Plan); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-				return nil, fmt.Errorf("%s: %w: there is no such folder", dir, ErrNoRecord)
-			}
 			return nil, fmt.Errorf("%s: %w: it has no %s", dir, ErrNoRecord, planFile)
 		}
 		return nil, err
+	}
+	if err := r.Plan.check(); err != nil {
+		return nil, damaged(filepath.Join(dir, planFile), "%w", err)
 	}
 	if err := r.readEvents(); err != nil {
 		return nil, err
@@ -146,14 +150,76 @@ func ReadRecord(dir string) (*Record, error) {
 	return r, r.readRules()
 }
 
-func (r *Record) readEvents() error {
-	f, err := os.Open(filepath.Join(r.Dir, eventsFile))
+// folder refuses what is no folder.
+func folder(dir string) error {
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s: %w: there is no such folder", dir, ErrNoRecord)
+	case err != nil:
+		return fmt.Errorf("%s: %w: %w", dir, ErrNoRecord, err)
+	case !info.IsDir():
+		return fmt.Errorf("%s: %w: it is no folder; name the one that a play or a run has left", dir, ErrNoRecord)
+	}
+	return nil
+}
+
+// check refuses a plan that no play can have had.
+func (p *Plan) check() error {
+	switch {
+	case p.Incident == "":
+		return errors.New("it names no incident")
+	case p.Arm == "":
+		return errors.New("it names no arm")
+	case len(p.Phases) == 0:
+		return errors.New("it has no phases")
+	}
+	for _, phase := range p.Phases {
+		if phase.End <= phase.Start {
+			return fmt.Errorf("phase %s ends at %g s and begins at %g s", phase.Name, phase.End, phase.Start)
+		}
+	}
+	return nil
+}
+
+// OpenRegular opens a file of a record. What is no regular file is refused: a pipe
+// would be waited for.
+func OpenRegular(path string) (*os.File, error) {
+	info, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("read record: %w", err)
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, damaged(path, "it is no regular file")
+	}
+	return os.Open(path)
+}
+
+func readRegular(path string) ([]byte, error) {
+	f, err := OpenRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
+// longestEvent is how long a line of the journal may be: a detail may quote much of
+// a node's log.
+const longestEvent = 16 << 20
+
+func (r *Record) readEvents() error {
+	path := filepath.Join(r.Dir, eventsFile)
+	f, err := OpenRegular(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return damaged(path, "it is missing: %w", err)
+	}
+	if err != nil {
+		return err
 	}
 	defer f.Close()
 	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 16<<20) // a detail may quote much of a node's log
+	lines.Buffer(nil, longestEvent)
 	var bad error
 	for n := 1; lines.Scan(); n++ {
 		// A crash may cut the last line short; what came before stands.
@@ -162,33 +228,37 @@ func (r *Record) readEvents() error {
 		}
 		var e Event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			bad = fmt.Errorf("%s:%d: an event that is no last line cannot be read: %w", f.Name(), n, err)
+			bad = damaged(fmt.Sprintf("%s:%d", path, n), "an event that is no last line cannot be read: %w", err)
 			continue
 		}
 		r.Events = append(r.Events, e)
 	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("read %s: %w", f.Name(), err)
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return damaged(path, "a line of it is longer than %d MiB: %w", longestEvent>>20, err)
+	case err != nil:
+		return fmt.Errorf("read %s: %w", path, err)
 	}
 	return nil
 }
 
 func (r *Record) readSamples() error {
-	f, err := os.Open(filepath.Join(r.Dir, samplesFile))
+	path := filepath.Join(r.Dir, samplesFile)
+	f, err := OpenRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("read record: %w", err)
+		return err
 	}
 	defer f.Close()
 	z, err := gzip.NewReader(f)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", f.Name(), err)
+		return damaged(path, "it cannot be unpacked: %w", err)
 	}
 	store, err := samples.Read(z)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", f.Name(), err)
+		return damaged(path, "its samples cannot be read: %w", err)
 	}
 	r.Samples = store
 	return nil
@@ -201,12 +271,15 @@ func (r *Record) readRules() error {
 		return nil
 	}
 	path := filepath.Join(r.Dir, incidentFolder, filepath.FromSlash(r.Plan.Rules))
-	src, err := os.ReadFile(path)
+	src, err := readRegular(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return damaged(path, "its alert rules are missing: %w", err)
+	}
 	if err != nil {
-		return fmt.Errorf("read the record's alert rules: %w", err)
+		return err
 	}
 	if r.Rules, err = samples.ParseRules(src); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return damaged(path, "its alert rules cannot be read: %w", err)
 	}
 	return nil
 }
@@ -307,12 +380,12 @@ func (r *Record) faultTimings() []FaultTiming {
 }
 
 func readJSON(path string, into any) error {
-	b, err := os.ReadFile(path)
+	b, err := readRegular(path)
 	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(b, into); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return damaged(path, "it is no whole JSON: %w", err)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"relapse/replays"
 )
@@ -123,6 +124,21 @@ func plan7(t *testing.T, inc *replays.Incident, arm string) *replays.Plan {
 	return p
 }
 
+// write puts other content into a file of a record.
+func write(file, content string) func(dir string) error {
+	return func(dir string) error {
+		return os.WriteFile(filepath.Join(dir, filepath.FromSlash(file)), []byte(content), 0o644)
+	}
+}
+
+// pipe puts a pipe that nobody writes to in a file's place.
+func pipe(file string) func(dir string) error {
+	return func(dir string) error {
+		path := filepath.Join(dir, filepath.FromSlash(file))
+		return errors.Join(os.Remove(path), unix.Mkfifo(path, 0o644))
+	}
+}
+
 func TestReadRecordRefuses(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -134,7 +150,7 @@ func TestReadRecordRefuses(t *testing.T) {
 		{"no folder", os.RemoveAll, replays.ErrNoRecord, "there is no such folder"},
 		{"plan cut short", func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, "plan.json"), []byte(`{"incident":`), 0o644)
-		}, nil, "plan.json"},
+		}, replays.ErrDamaged, "plan.json"},
 		{"no events", func(dir string) error { return os.Remove(filepath.Join(dir, "events.ndjson")) }, os.ErrNotExist, "events.ndjson"},
 		{"events damaged in their middle", func(dir string) error {
 			path := filepath.Join(dir, "events.ndjson")
@@ -145,9 +161,31 @@ func TestReadRecordRefuses(t *testing.T) {
 			lines := strings.SplitAfter(string(b), "\n")
 			lines[3] = "{\n"
 			return os.WriteFile(path, []byte(strings.Join(lines, "")), 0o644)
-		}, nil, "events.ndjson:4: an event that is no last line cannot be read"},
-		{"samples cut short", func(dir string) error { return os.Truncate(filepath.Join(dir, "samples.om.gz"), 300) }, nil, "samples.om.gz"},
-		{"no rules", func(dir string) error { return os.Remove(filepath.Join(dir, "incident", "alerts.yaml")) }, os.ErrNotExist, "read the record's alert rules"},
+		}, replays.ErrDamaged, "events.ndjson:4: the record is damaged: an event that is no last line cannot be read"},
+		{"samples cut short", func(dir string) error { return os.Truncate(filepath.Join(dir, "samples.om.gz"), 300) }, replays.ErrDamaged, "samples.om.gz"},
+		{"no rules", func(dir string) error { return os.Remove(filepath.Join(dir, "incident", "alerts.yaml")) }, os.ErrNotExist, "its alert rules are missing"},
+		{"a file", func(dir string) error {
+			return errors.Join(os.RemoveAll(dir), os.WriteFile(dir, []byte("{}"), 0o644))
+		}, replays.ErrNoRecord, "it is no folder"},
+		{"empty plan", write("plan.json", "{}"), replays.ErrDamaged, "plan.json: the record is damaged: it names no incident"},
+		{"null plan", write("plan.json", "null"), replays.ErrDamaged, "it names no incident"},
+		{"plan without bytes", write("plan.json", ""), replays.ErrDamaged, "plan.json: the record is damaged: it is no whole JSON"},
+		{"plan without arm", write("plan.json", `{"incident":"small"}`), replays.ErrDamaged, "it names no arm"},
+		{"plan without phases", write("plan.json", `{"incident":"small","arm":"healthy"}`), replays.ErrDamaged, "it has no phases"},
+		{"phase without length", write("plan.json", `{"incident":"small","arm":"healthy","phases":[{"name":"a"}]}`), replays.ErrDamaged, "phase a ends at 0 s"},
+		{"samples without bytes", write("samples.om.gz", ""), replays.ErrDamaged, "samples.om.gz: the record is damaged"},
+		{"samples not packed", write("samples.om.gz", "up 1 1\n# EOF\n"), replays.ErrDamaged, "samples.om.gz: the record is damaged"},
+		{"environment cut short", write("environment.json", `{"run":`), replays.ErrDamaged, "environment.json: the record is damaged"},
+		{"an event too long", write("events.ndjson", strings.Repeat("x", 17<<20)), replays.ErrDamaged, "events.ndjson: the record is damaged: a line of it is longer than 16 MiB"},
+		{"rules that are none", write("incident/alerts.yaml", "groups: 7\n"), replays.ErrDamaged, "its alert rules cannot be read"},
+		{"plan is a pipe", pipe("plan.json"), replays.ErrDamaged, "plan.json: the record is damaged: it is no regular file"},
+		{"events are a pipe", pipe("events.ndjson"), replays.ErrDamaged, "it is no regular file"},
+		{"environment is a pipe", pipe("environment.json"), replays.ErrDamaged, "it is no regular file"},
+		{"samples are a pipe", pipe("samples.om.gz"), replays.ErrDamaged, "it is no regular file"},
+		{"rules are a pipe", pipe("incident/alerts.yaml"), replays.ErrDamaged, "it is no regular file"},
+		{"plan is a folder", func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, "plan.json")), os.Mkdir(filepath.Join(dir, "plan.json"), 0o755))
+		}, replays.ErrDamaged, "it is no regular file"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -79,7 +79,7 @@ func TestResumeRefuses(t *testing.T) {
 			return errors.Join(err, f.Close())
 		}, replays.ErrOtherIncident},
 		{"a folder without plays", func(dir string) error {
-			return replays.WriteJSON(filepath.Join(dir, "matrix.json"), replays.Matrix{Incident: inc.Name})
+			return replays.WriteJSON(filepath.Join(dir, "matrix.json"), replays.Matrix{Incident: inc.Name, Arms: inc.Arms(), Repeat: 1})
 		}, replays.ErrNoRecord},
 		{"no folder of a run", func(dir string) error { return os.Remove(filepath.Join(dir, "matrix.json")) }, replays.ErrNoRecord},
 	} {

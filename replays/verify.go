@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -75,14 +74,8 @@ func Verify(ctx context.Context, inc *Incident, o VerifyOptions) (Verdict, error
 // those of the run. It is refused where the incident has changed since, with
 // [ErrOtherIncident].
 func Resume(ctx context.Context, inc *Incident, o VerifyOptions) (Verdict, error) {
-	run, err := ReadRun(o.Dir)
+	run, err := resumable(inc, o.Dir)
 	if err != nil {
-		return Verdict{}, err
-	}
-	if len(run.Matrix.Plays) == 0 {
-		return Verdict{}, fmt.Errorf("%s: %w of several plays that could be gone on with", o.Dir, ErrNoRecord)
-	}
-	if err := inc.sameAs(run.Records[0]); err != nil {
 		return Verdict{}, err
 	}
 	m := run.Matrix
@@ -100,6 +93,30 @@ func Resume(ctx context.Context, inc *Incident, o VerifyOptions) (Verdict, error
 	return c.all(ctx)
 }
 
+// CheckResume refuses what [Resume] would, and plays nothing: it needs no lock of
+// the machine.
+func CheckResume(inc *Incident, dir string) error {
+	_, err := resumable(inc, dir)
+	return err
+}
+
+// resumable reads a run that can be gone on with.
+func resumable(inc *Incident, dir string) (*Run, error) {
+	run, err := ReadRun(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(run.Matrix.Plays) == 0 {
+		return nil, fmt.Errorf("%s: %w of several plays that could be gone on with", dir, ErrNoRecord)
+	}
+	for _, r := range run.Records {
+		if err := inc.sameAs(r); err != nil {
+			return nil, err
+		}
+	}
+	return run, nil
+}
+
 // ErrOtherIncident says that a run was of another incident, or of one that has
 // been changed since.
 var ErrOtherIncident = errors.New("the run is of another incident")
@@ -110,7 +127,7 @@ func (i *Incident) sameAs(r *Record) error {
 		return fmt.Errorf("%s: %w: %s, not %s", r.Dir, ErrOtherIncident, r.Plan.Incident, i.Name)
 	}
 	for name, content := range i.files {
-		saved, err := os.ReadFile(filepath.Join(r.Dir, incidentFolder, filepath.FromSlash(name)))
+		saved, err := readRegular(filepath.Join(r.Dir, incidentFolder, filepath.FromSlash(name)))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -280,6 +297,10 @@ func (m Matrix) told(v Verdict, plays []Judged, dir string) Verdict {
 		v.Outcome = Worst(v.Outcome, Unknown)
 		v.Reasons = append(v.Reasons, "the run was not ended: its tool was killed, or still plays")
 	}
+	if missing := m.missing(plays); len(missing) > 0 && m.Trouble == "" && !m.Unfinished {
+		v.Outcome = Worst(v.Outcome, Unknown)
+		v.Reasons = append(v.Reasons, missing...)
+	}
 	v.Timing.Total, v.Timing.SetUp = m.Seconds, m.SetUp
 	for _, p := range plays {
 		v.Timing.Phases += p.Verdict.Phases
@@ -304,11 +325,18 @@ type Run struct {
 // ReadRun reads and judges a folder again: that of one play, which is judged
 // alone, or that of a run with several.
 func ReadRun(dir string) (*Run, error) {
+	if err := folder(dir); err != nil {
+		return nil, err
+	}
 	run := &Run{}
 	folders := []string{dir}
+	several := false
 	switch err := readJSON(filepath.Join(dir, matrixFile), &run.Matrix); {
 	case err == nil:
-		folders = nil
+		if err := run.Matrix.check(dir); err != nil {
+			return nil, err
+		}
+		folders, several = nil, true
 		for _, name := range run.Matrix.Plays {
 			folders = append(folders, filepath.Join(dir, name))
 		}
@@ -320,11 +348,16 @@ func ReadRun(dir string) (*Run, error) {
 		if err != nil {
 			return nil, err
 		}
+		if several {
+			if err := run.Matrix.holds(dir, filepath.Base(folder), r.Plan); err != nil {
+				return nil, err
+			}
+		}
 		run.Records = append(run.Records, r)
 		run.Plays = append(run.Plays, Judged{r.Plan, JudgePlay(r)})
 		r.Samples = nil
 	}
-	if run.Matrix.Incident == "" && len(run.Records) == 1 {
+	if !several {
 		r := run.Records[0]
 		run.Matrix = Matrix{
 			Incident: r.Plan.Incident, Arms: []string{r.Plan.Arm}, Repeat: 1, Seed: r.Plan.Seed,
@@ -332,6 +365,11 @@ func ReadRun(dir string) (*Run, error) {
 		}
 		run.Verdict = run.Matrix.told(JudgeAlone(run.Plays[0]), run.Plays, dir)
 		return run, nil
+	}
+	if len(run.Records) > 0 {
+		if err := errors.Join(copied(run.Records), run.Matrix.known(dir, run.Records[0])); err != nil {
+			return nil, err
+		}
 	}
 	run.Verdict = run.Matrix.judge(run.Plays, dir)
 	return run, nil

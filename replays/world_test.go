@@ -74,7 +74,7 @@ func newWorld(t testing.TB, inc *replays.Incident, arm string) *world {
 		w.open, w.errors = during(plan, "broken", 12, 3), during(plan, "broken", 40, 0)
 	}
 	w.events = playEvents(plan)
-	for _, node := range []string{"players", "server", "store"} {
+	for _, node := range append([]string{"players", "relapse", "server", "store"}, plan.Proxied...) {
 		w.targets = append(w.targets, replays.TargetHealth{Node: node, Kind: "prometheus", Rounds: 48, WorstGap: 0.26, WorstMiss: 0.26})
 	}
 	return w
@@ -174,6 +174,10 @@ func (w *world) samples() *samples.Store {
 		put("relapse_tool_overshoot_seconds", w.over, "node", "relapse")
 		put("relapse_machine_steal_seconds_total", steal, "node", "relapse")
 		put("up", w.up(t), "node", "server")
+		put("store_items", 5, "node", "store")
+		for _, link := range w.plan.Proxied {
+			put("relapse_link_wait_seconds", 0, "node", link)
+		}
 		put("app_wait_seconds", w.wait(t), "node", "server")
 		put("app_open", w.open(t), "node", "server")
 		put("app_errors_total", errors, "node", "server")

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -249,7 +248,7 @@ func excerptsOf(r *replays.Record) ([]LogExcerpt, error) {
 }
 
 func complaints(path string) (lines []string, total int, err error) {
-	f, err := os.Open(path)
+	f, err := replays.OpenRegular(path)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -281,7 +280,10 @@ func complaints(path string) (lines []string, total int, err error) {
 	for _, k := range all[:min(len(all), excerptLines)] {
 		lines = append(lines, fmt.Sprintf("%d× %s", k.count, k.first))
 	}
-	return lines, total, scanner.Err()
+	if err := scanner.Err(); err != nil {
+		return nil, 0, fmt.Errorf("%s: %w: %w; take the log away, or play it anew", path, replays.ErrDamaged, err)
+	}
+	return lines, total, nil
 }
 
 func cgroupText(m replays.Machine) string {

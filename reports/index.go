@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -153,7 +154,12 @@ func readRuns(dir string) (indexPage, error) {
 
 func readRun(dir, folder string) (indexRun, error) {
 	path := filepath.Join(dir, folder, replays.VerdictFile)
-	b, err := os.ReadFile(path)
+	f, err := replays.OpenRegular(path)
+	if err != nil {
+		return indexRun{}, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(f)
 	if err != nil {
 		return indexRun{}, err
 	}
