@@ -21,7 +21,7 @@ func (s *shard) lapse() {
 	for _, r := range s.held {
 		s.clear(r)
 	}
-	s.held = nil
+	s.held, s.changed = nil, true
 	s.h.keepSoon()
 }
 
@@ -35,17 +35,19 @@ func (s *shard) clear(r *held) {
 
 // fit has players leave who are too many, and log in who are too few.
 func (s *shard) fit(now time.Duration) {
-	missing := 0
-	for _, r := range s.held {
-		for len(r.in) > r.want {
-			last := len(r.in) - 1
-			s.leave(r.in[last])
-			r.in = r.in[:last]
+	if s.changed {
+		s.changed, s.missing = false, 0
+		for _, r := range s.held {
+			for len(r.in) > r.want {
+				last := len(r.in) - 1
+				s.leave(r.in[last])
+				r.in = r.in[:last]
+			}
+			s.missing += r.want - len(r.in)
 		}
-		missing += r.want - len(r.in)
 	}
 	pace := s.order.pace
-	if missing == 0 && s.order.limited {
+	if s.missing == 0 && s.order.limited {
 		pace = 0 // nobody comes
 	}
 	if pace != s.paced {
@@ -59,14 +61,14 @@ func (s *shard) fit(now time.Duration) {
 		}
 		s.logins.Take()
 		s.recent[0].Add(now)
-		if missing == 0 {
+		if s.missing == 0 {
 			// Logins were ordered, and every number there is has a player.
 			s.h.metrics.ops[opLogin].offered.Inc()
 			s.h.metrics.ops[opLogin].end(unsent, 0)
 			continue
 		}
 		s.create(s.neediest(), at)
-		if missing--; missing == 0 && s.order.limited {
+		if s.missing--; s.missing == 0 && s.order.limited {
 			s.logins.SetRate(now, 0)
 			s.paced = 0
 		}

@@ -161,6 +161,7 @@ func (h *Harness) divide(numbers []int, until time.Duration) {
 			here[r.number] = here[r.number] || stays
 			return !stays
 		})
+		s.changed = true
 		s.mu.Unlock()
 	}
 	for _, n := range numbers {
@@ -169,7 +170,7 @@ func (h *Harness) divide(numbers []int, until time.Duration) {
 		}
 		s := slices.MinFunc(h.shards, func(a, b *shard) int { return a.holds() - b.holds() })
 		s.mu.Lock()
-		s.held = append(s.held, h.newHeld(n))
+		s.held, s.changed = append(s.held, h.newHeld(n)), true
 		s.mu.Unlock()
 	}
 }
@@ -217,7 +218,7 @@ func (h *Harness) apply() {
 		if !unlimited && len(numbers) == 0 {
 			o.wanted = h.share / float64(len(h.shards)) // nobody can be played, which is to be seen
 		}
-		s.order, s.pushed = o, true
+		s.order, s.pushed, s.changed = o, true, true
 		s.dispatch(now) // from when on the new one counts, whenever the shard wakes
 		s.mu.Unlock()
 		s.poke()

@@ -55,6 +55,7 @@ func (l *lent) kept() []int {
 }
 
 func TestRangesArePlayedAsTheyAreHeld(t *testing.T) {
+	t.Parallel()
 	p := newPlatform(0)
 	l := &lent{}
 	lend := func(players float64, spare int, ranges ...int) {
@@ -92,6 +93,7 @@ func TestRangesArePlayedAsTheyAreHeld(t *testing.T) {
 // A harness that cannot renew its lease has all players gone when that ends: somebody
 // else plays them then.
 func TestALeaseThatEndsEndsThePlay(t *testing.T) {
+	t.Parallel()
 	p := newPlatform(0)
 	l := &lent{}
 	l.set(simulants.Holding{Ranges: []int{0, 1}, Players: 50, Lease: 400 * time.Millisecond}, nil)
@@ -149,6 +151,7 @@ func (k *keeper) keep(t *testing.T) {
 }
 
 func TestHarnessesShareRangesThroughRedis(t *testing.T) {
+	t.Parallel()
 	address := redistest.Start(t).Address
 	ordered := 300.0
 	a := &keeper{RedisRanges: shared(t, address, "a"), ordered: &ordered}

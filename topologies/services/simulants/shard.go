@@ -41,15 +41,17 @@ type shard struct {
 	noGroups   []int32 // places of none
 	catalog    catalog
 
-	held   []*held
-	order  order
-	until  time.Duration // when the lease on the ranges ends; 0 for never
-	logins *players.Schedule
-	paced  float64 // of logins, a second
-	hands  [kinds]*players.Schedule
-	handed int     // players who were signed in when the rates of hands were set
-	pushed bool    // the order has changed since then
-	added  float64 // up to when players are accounted for, in seconds since the start
+	held    []*held
+	order   order
+	until   time.Duration // when the lease on the ranges ends; 0 for never
+	changed bool          // the ranges or the order, so that players may have to leave
+	missing int           // players, while nothing has changed
+	logins  *players.Schedule
+	paced   float64 // of logins, a second
+	hands   [kinds]*players.Schedule
+	handed  int     // players who were signed in when the rates of hands were set
+	pushed  bool    // the order has changed since then
+	added   float64 // up to when players are accounted for, in seconds since the start
 
 	mostSlots int
 	slots     int
