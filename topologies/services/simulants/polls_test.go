@@ -17,14 +17,14 @@ const pollsOff = "polls: {off: true}"
 
 func TestPollsAreAsOftenAsPlanned(t *testing.T) {
 	h, _ := run(t, config(t, newPlatform(0).serve(t), "polls: {renew: 30s, config: 30s}"), nil)
-	play(t, h, 60)
+	play(t, h, 120)
 	names := []string{"renew", "config", "heartbeat"}
 	before, since := map[string]float64{}, sum(t, h, "relapse_player_signed_in_seconds_total")
 	for _, name := range names {
 		before[name] = sum(t, h, "relapse_offered_total", "op", name)
 	}
-	eventually(t, "60 players have been there for one and a half seconds", func() bool {
-		return sum(t, h, "relapse_player_signed_in_seconds_total")-since > 90
+	eventually(t, "120 players have been there for two seconds", func() bool {
+		return sum(t, h, "relapse_player_signed_in_seconds_total")-since > 240
 	})
 	minutes := (sum(t, h, "relapse_player_signed_in_seconds_total") - since) / 60
 	for _, name := range names {
