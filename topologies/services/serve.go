@@ -39,6 +39,8 @@ func MetricsHandler(registry *prometheus.Registry) http.Handler {
 // once.
 func Serve(ctx context.Context, address string, handler http.Handler) error {
 	var lc net.ListenConfig
+	// Nobody here speaks it, and each connection would be asked.
+	lc.SetMultipathTCP(false)
 	listener, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", address, err)
