@@ -74,6 +74,12 @@ func armsOf(inc *replays.Incident) {
 			Expect(again.Findings).To(Equal(verdict.Findings), arm)
 		}
 	})
+	It("fails where a check always holds", Label("smoke", "nightly"), func() {
+		Expect(played).To(And(HaveKey("healthy"), HaveKey("unfixed")))
+		id, verdict, err := alwaysHolding(played["healthy"].Record, played["unfixed"].Record)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(isVacuous(verdict, id)).To(BeTrue(), "%s is no vacuous check: %s", id, strings.Join(verdict.Reasons, "\n"))
+	})
 	It("leaves no container and no network behind", Label("smoke", "nightly"), func(ctx SpecContext) {
 		left, err := leftBehind(ctx, run)
 		Expect(err).NotTo(HaveOccurred())
