@@ -59,7 +59,8 @@ func startRig() (*topologies.System, error) {
 		return nil, err
 	}
 	program := filepath.Join(rig.folder, "program")
-	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", program, "./testdata/program")
+	// As make build has it, so that packages are compiled once for both.
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "./testdata/program")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build the rig's program: %w\n%s", err, out)

@@ -30,7 +30,8 @@ var rigBinary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(rigFolder, "rig")
-	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", path, "./testdata/rig")
+	// As make build has it, so that packages are compiled once for both.
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "./testdata/rig")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the rig: %w\n%s", err, out)

@@ -14,6 +14,7 @@ import (
 
 	"relapse/topologies/services/account"
 	"relapse/topologies/services/limits"
+	"relapse/topologies/services/polltest"
 )
 
 // start serves an application over a cache; what is left open in the
@@ -80,17 +81,7 @@ func value(t *testing.T, registry *prometheus.Registry, name string, labels map[
 	return 0
 }
 
-// eventually polls a condition, which it names if it does not come true.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(5 * time.Second)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 5 s: %s", what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
+var eventually = polltest.Eventually
 
 func TestCalls(t *testing.T) {
 	url, registry := start(t, account.Config{Preloaded: 3})

@@ -21,6 +21,7 @@ import (
 	"relapse/topologies/services"
 	"relapse/topologies/services/edge"
 	"relapse/topologies/services/http1"
+	"relapse/topologies/services/polltest"
 	"relapse/topologies/services/retry"
 )
 
@@ -124,16 +125,7 @@ func (r *rig) value(t *testing.T, name string, labels ...string) float64 {
 	return 0
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 10 s: %s", what)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-}
+var eventually = polltest.Eventually
 
 func TestFilterAndRoute(t *testing.T) {
 	var last atomic.Value

@@ -18,6 +18,7 @@ import (
 
 	"relapse/topologies/services/fleet"
 	"relapse/topologies/services/matchmaking"
+	"relapse/topologies/services/polltest"
 )
 
 // node is one that does as it is told: it lists what is registered with it, and
@@ -286,13 +287,4 @@ func (r *rig) inState(t *testing.T, cluster, state string) float64 {
 	return sum
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(5 * time.Second)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 5 s: %s", what)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-}
+var eventually = polltest.Eventually

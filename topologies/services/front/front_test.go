@@ -19,6 +19,7 @@ import (
 	"relapse/topologies/services/front"
 	"relapse/topologies/services/http1"
 	"relapse/topologies/services/matchmaking"
+	"relapse/topologies/services/polltest"
 )
 
 // node is a node of a cluster: it notes what it is asked for.
@@ -152,16 +153,7 @@ func (r *rig) value(t *testing.T, name string, labels ...string) float64 {
 	return 0
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(5 * time.Second)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 5 s: %s", what)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-}
+var eventually = polltest.Eventually
 
 func TestCalls(t *testing.T) {
 	r := start(t, makesMatches, asItIs)

@@ -15,6 +15,7 @@ import (
 	"relapse/topologies/services"
 	"relapse/topologies/services/games"
 	"relapse/topologies/services/limits"
+	"relapse/topologies/services/polltest"
 )
 
 func start(t *testing.T, c games.Config) (url string, registry *prometheus.Registry) {
@@ -76,16 +77,7 @@ func value(t *testing.T, registry *prometheus.Registry, name string, labels ...s
 	return 0
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(5 * time.Second)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 5 s: %s", what)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-}
+var eventually = polltest.Eventually
 
 func TestCalls(t *testing.T) {
 	url, registry := start(t, games.Config{})

@@ -18,6 +18,7 @@ import (
 
 	"relapse/topologies/services"
 	"relapse/topologies/services/host"
+	"relapse/topologies/services/polltest"
 )
 
 // controlled is an agent, with its folder and what it is told and asked.
@@ -99,21 +100,7 @@ func (c *controlled) size(name string) int64 {
 	return info.Size()
 }
 
-// eventually polls a named condition.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(10 * time.Second)
-	defer deadline.Stop()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatal("never:", what)
-		}
-	}
-}
+var eventually = polltest.Eventually
 
 func TestOrders(t *testing.T) {
 	c := start(t)

@@ -17,6 +17,7 @@ import (
 	"relapse/topologies/services/http1"
 	"relapse/topologies/services/matchmaking"
 	"relapse/topologies/services/mms"
+	"relapse/topologies/services/polltest"
 )
 
 // rig is a fleet and some nodes. What reaches a node, and what a node says to the
@@ -180,16 +181,7 @@ func (n *node) counts(t *testing.T, want map[string]float64) {
 	}
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(5 * time.Second)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 5 s: %s", what)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-}
+var eventually = polltest.Eventually
 
 // snapshot is what a node lists.
 func (n *node) snapshot(t *testing.T) []matchmaking.Listed {

@@ -17,6 +17,7 @@ import (
 	"relapse/topologies/services/limits"
 	"relapse/topologies/services/platform"
 	"relapse/topologies/services/platform/api"
+	"relapse/topologies/services/polltest"
 )
 
 // asked is a request that a peer got.
@@ -272,16 +273,7 @@ func (r *rig) expect(t *testing.T, want float64, name string, labels ...string) 
 	}
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(5 * time.Second)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 5 s: %s", what)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-}
+var eventually = polltest.Eventually
 
 // players gives so many players, from a number on.
 func players(from, count int) (p []api.Player) {

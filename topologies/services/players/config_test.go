@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"relapse/topologies/services"
+	"relapse/topologies/services/http1"
 	"relapse/topologies/services/players"
 )
 
@@ -137,15 +138,15 @@ func TestAForeignTargetIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := players.New(t.Context(), c); !errors.Is(err, players.ErrForeignTarget) {
+		if _, err := players.New(t.Context(), c); !errors.Is(err, http1.ErrForeignTarget) {
 			t.Errorf("%s: have %v, want ErrForeignTarget", target, err)
 		}
 		c.Target, c.Targets = "", []string{"http://127.0.0.1:8080", target}
-		if _, err := players.New(t.Context(), c); !errors.Is(err, players.ErrForeignTarget) {
+		if _, err := players.New(t.Context(), c); !errors.Is(err, http1.ErrForeignTarget) {
 			t.Errorf("%s, as the second one: have %v, want ErrForeignTarget", target, err)
 		}
 		c.Targets, c.Spares = []string{"http://127.0.0.1:8080"}, []string{target}
-		if _, err := players.New(t.Context(), c); !errors.Is(err, players.ErrForeignTarget) {
+		if _, err := players.New(t.Context(), c); !errors.Is(err, http1.ErrForeignTarget) {
 			t.Errorf("%s, as a spare: have %v, want ErrForeignTarget", target, err)
 		}
 	}
@@ -164,7 +165,7 @@ func TestTheServiceRefusesBadFlags(t *testing.T) {
 		{"no configuration", nil, nil},
 		{"a file that is not there", []string{"--config", foreign + ".x"}, nil},
 		{"an argument", []string{"--config", foreign, "x"}, nil},
-		{"a foreign target", []string{"--config", foreign}, players.ErrForeignTarget},
+		{"a foreign target", []string{"--config", foreign}, http1.ErrForeignTarget},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // one that is accepted would serve for ever
 		err := services.Run(ctx, "players", c.have)

@@ -10,6 +10,7 @@ import (
 )
 
 func TestAShareGoesElsewhere(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name   string
 		status int // of what is asked for first
@@ -22,6 +23,7 @@ func TestAShareGoesElsewhere(t *testing.T) {
 		{"all of them", 403, 1, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == "/here" {
 					w.WriteHeader(tc.status)

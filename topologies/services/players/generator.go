@@ -72,7 +72,7 @@ type scale struct {
 }
 
 // New makes a generator. It refuses a target outside the machine's own
-// networks with [ErrForeignTarget]. No load is made before [Generator.Run].
+// networks with [http1.ErrForeignTarget]. No load is made before [Generator.Run].
 func New(ctx context.Context, c Config) (*Generator, error) {
 	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)

@@ -14,6 +14,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"relapse/topologies/services/players"
+	"relapse/topologies/services/polltest"
 )
 
 // config loads a server with one operation, "op".
@@ -92,17 +93,7 @@ func offered(t *testing.T, g *players.Generator, op string) float64 {
 	return value(t, g, "relapse_offered_total", map[string]string{"op": op})
 }
 
-// eventually polls a condition, which it names if it does not come true.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 10 s: %s", what)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-}
+var eventually = polltest.Eventually
 
 func TestAStalledServerDoesNotSlowArrivals(t *testing.T) {
 	release := make(chan struct{})

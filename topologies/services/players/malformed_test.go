@@ -28,6 +28,7 @@ func spoilable(t *testing.T, change func(*players.Config)) *players.Generator {
 }
 
 func TestAShareIsMalformed(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name   string
 		shares map[string]float64
@@ -41,6 +42,7 @@ func TestAShareIsMalformed(t *testing.T) {
 		{"more than all", map[string]float64{"a": 0.8, "b": 0.8}, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
 			g := spoilable(t, func(*players.Config) {})
 			for name, share := range tc.shares {
 				if err := g.SetMalformed(name, "op", share); err != nil {

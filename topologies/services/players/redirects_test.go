@@ -181,11 +181,13 @@ func cutOnce(t *testing.T, g *players.Generator) {
 // Sessions that an earlier redirect left behind are moved from where they are,
 // whatever their turn.
 func TestARedirectMovesWhatAnotherOneLeft(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name string
 		to   int // of the second redirect: a lobby
 	}{{"back", 0}, {"on", 2}} {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
 			all := []*lobby{newLobby(t), newLobby(t), newLobby(t)}
 			g := connected(t, time.Hour, func(c *players.Config) { c.Spares = []string{all[1].URL, all[2].URL} }, all[0])
 			at := func(n int) int { open, _ := all[n].connections(); return open }
@@ -202,6 +204,7 @@ func TestARedirectMovesWhatAnotherOneLeft(t *testing.T) {
 // A connection that is cut is no refusal: the session does not pass its target
 // over, so that it is there again once the redirect has ended.
 func TestAMovedSessionKeepsItsTurn(t *testing.T) {
+	t.Parallel()
 	a, b, spare := newLobby(t), newLobby(t), newLobby(t)
 	g := connected(t, time.Hour, func(c *players.Config) { c.Spares = []string{spare.URL} }, a, b)
 	for range 3 {
@@ -225,6 +228,7 @@ func TestAMovedSessionKeepsItsTurn(t *testing.T) {
 
 // A call that is cut short has failed, and was not refused.
 func TestAMovedSessionsCallIsNoRefusal(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	a := newCounter(t, func(_ http.ResponseWriter, r *http.Request) {
 		select {
@@ -253,6 +257,7 @@ func TestAMovedSessionsCallIsNoRefusal(t *testing.T) {
 // The same order again, as by someone whose first answer was lost, moves nobody
 // twice.
 func TestARedirectThatIsOrderedAgain(t *testing.T) {
+	t.Parallel()
 	a, b := newLobby(t), newLobby(t)
 	g := connected(t, time.Hour, func(c *players.Config) { c.Spares = []string{b.URL} }, a)
 	for range 2 {
@@ -267,6 +272,7 @@ func TestARedirectThatIsOrderedAgain(t *testing.T) {
 // A redirect that comes while sessions connect leaves nobody behind: a connection
 // that was on its way then is not kept.
 func TestARedirectWhileSessionsConnect(t *testing.T) {
+	t.Parallel()
 	a, spare := newLobby(t), newLobby(t)
 	g := connected(t, time.Hour, func(c *players.Config) { c.Spares = []string{spare.URL} }, a)
 	all := func(l *lobby) func() bool {
@@ -289,6 +295,7 @@ func TestARedirectWhileSessionsConnect(t *testing.T) {
 
 // Sessions are moved while they call and reconnect, and are asked after.
 func TestRedirectsAndWavesTogether(t *testing.T) {
+	t.Parallel()
 	a, b, spare := newLobby(t), newLobby(t), newLobby(t)
 	g := connected(t, 20*time.Millisecond, func(c *players.Config) { c.Spares = []string{spare.URL} }, a, b)
 	setRates(t, g, map[string]float64{"op": 200})

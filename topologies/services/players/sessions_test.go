@@ -74,7 +74,8 @@ func (l *lobby) set(full bool, status int) {
 
 const crowd = 20
 
-// connected has so many sessions connected to lobbies.
+// connected has so many sessions connected to lobbies. It takes a second, over which
+// they come, so that tests in which no time is measured run side by side.
 func connected(t *testing.T, every time.Duration, change func(*players.Config), lobbies ...*lobby) *players.Generator {
 	t.Helper()
 	c := config("")
@@ -122,6 +123,7 @@ func TestASessionHoldsOneConnection(t *testing.T) {
 }
 
 func TestSessionsAreSpreadOverTargets(t *testing.T) {
+	t.Parallel()
 	a, b := newLobby(t), newLobby(t)
 	connected(t, time.Second, unchanged, a, b)
 	openA, _ := a.connections()
@@ -190,6 +192,7 @@ func TestRefusedSessionsDoNotSpin(t *testing.T) {
 
 // Where the retries give up, the player waits until the next call is due.
 func TestRetriesThatGiveUp(t *testing.T) {
+	t.Parallel()
 	l := newLobby(t)
 	g := connected(t, time.Hour, func(c *players.Config) { c.Retries = &retry.Config{Count: 2} }, l)
 	l.set(true, 200)
@@ -203,6 +206,7 @@ func TestRetriesThatGiveUp(t *testing.T) {
 }
 
 func TestATargetThatRefusesSessionsIsPassedOver(t *testing.T) {
+	t.Parallel()
 	a, b := newLobby(t), newLobby(t)
 	g := connected(t, time.Hour, unchanged, a, b)
 	a.set(true, 200)
@@ -272,6 +276,7 @@ func TestWaves(t *testing.T) {
 
 // What reconnects for another reason is not a wave's doing.
 func TestAWaveCountsItsOwnCutsOnly(t *testing.T) {
+	t.Parallel()
 	l := newLobby(t)
 	g := connected(t, time.Hour, unchanged, l)
 	if err := g.StartWaves("a", time.Minute); err != nil {
@@ -292,6 +297,7 @@ func TestAWaveCountsItsOwnCutsOnly(t *testing.T) {
 }
 
 func TestWavesRefuse(t *testing.T) {
+	t.Parallel()
 	l := newLobby(t)
 	g := connected(t, time.Hour, unchanged, l)
 	if err := g.StartWaves("a", 0); err == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"relapse/topologies/services/platform/api"
+	"relapse/topologies/services/polltest"
 	"relapse/topologies/services/presence"
 	"relapse/topologies/services/presence/redistest"
 )
@@ -175,14 +176,4 @@ func players(from, to int64) (out []int64) {
 	return out
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	const within = 10 * time.Second
-	deadline := time.Now().Add(within)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", within, what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
+var eventually = polltest.Eventually

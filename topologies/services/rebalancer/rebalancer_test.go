@@ -17,6 +17,7 @@ import (
 	"relapse/topologies/services"
 	"relapse/topologies/services/http1"
 	"relapse/topologies/services/matchmaking"
+	"relapse/topologies/services/polltest"
 	"relapse/topologies/services/rebalancer"
 )
 
@@ -168,16 +169,7 @@ func (c *cluster) value(t *testing.T, name string, labels ...string) float64 {
 	return 0
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(5 * time.Second)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 5 s: %s", what)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-}
+var eventually = polltest.Eventually
 
 // rounds waits until so many more rounds are over.
 func (c *cluster) rounds(t *testing.T, more float64) {

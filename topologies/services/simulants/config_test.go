@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"relapse/topologies/services"
+	"relapse/topologies/services/http1"
 	"relapse/topologies/services/platform/api"
-	"relapse/topologies/services/players"
 	"relapse/topologies/services/simulants"
 )
 
@@ -98,7 +98,7 @@ func TestService(t *testing.T) {
 		{"a file that is not there", []string{"--config=" + filepath.Join(dir, "none")}, nil},
 		{"one that cannot be played", []string{write("bad.yaml", "seed: 1")}, simulants.ErrConfig},
 		{"an argument", []string{good, "x"}, nil},
-		{"a foreign target", []string{foreign}, players.ErrForeignTarget},
+		{"a foreign target", []string{foreign}, http1.ErrForeignTarget},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // for one that is not refused
 		err := services.Run(ctx, "simulants", c.args)

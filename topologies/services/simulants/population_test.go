@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"relapse/topologies/services/http1"
 	"relapse/topologies/services/players"
 	"relapse/topologies/services/simulants"
 )
@@ -139,7 +140,7 @@ func TestAnUnknownOperationIsNamed(t *testing.T) {
 func TestForeignTargetsAreRefused(t *testing.T) {
 	// Of a network that is set aside for documentation: no interface is in it.
 	_, err := simulants.New(t.Context(), config(t, "http://203.0.113.1:80"), nil)
-	if !errors.Is(err, players.ErrForeignTarget) {
-		t.Errorf("have %v, want %v", err, players.ErrForeignTarget)
+	if !errors.Is(err, http1.ErrForeignTarget) {
+		t.Errorf("have %v, want %v", err, http1.ErrForeignTarget)
 	}
 }

@@ -6,10 +6,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	dto "github.com/prometheus/client_model/go"
 
+	"relapse/topologies/services/polltest"
 	"relapse/topologies/services/simulants"
 )
 
@@ -158,14 +158,4 @@ func ask(t testing.TB, method, url, body string) int {
 	return response.StatusCode
 }
 
-// eventually polls a condition, which it names if it does not come true.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 10 s: %s", what)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-}
+var eventually = polltest.Eventually

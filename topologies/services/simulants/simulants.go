@@ -77,7 +77,7 @@ type scale struct {
 
 // New makes a harness. Ranges says which players' numbers it plays; nil stands for
 // all of them. It refuses a target outside the machine's own networks with
-// [players.ErrForeignTarget]. There are no players before an order ([Harness.SetRates])
+// [http1.ErrForeignTarget]. There are no players before an order ([Harness.SetRates])
 // and no load before [Harness.Run].
 func New(ctx context.Context, c Config, ranges Ranges) (*Harness, error) {
 	if err := c.validate(); err != nil {
@@ -122,7 +122,7 @@ func (h *Harness) connect(ctx context.Context) error {
 		target := h.config.target(r)
 		p, known := places[target]
 		if !known {
-			address, host, err := lookUp(ctx, target)
+			address, host, err := http1.LookUp(ctx, target)
 			if err != nil {
 				return err
 			}

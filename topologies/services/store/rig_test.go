@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"relapse/topologies/services/platform/api"
+	"relapse/topologies/services/polltest"
 	"relapse/topologies/services/store"
 	"relapse/topologies/services/store/audit"
 	"relapse/topologies/services/store/history"
@@ -206,16 +207,7 @@ func violations(t *testing.T, c store.Config) map[string]float64 {
 	return found
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 10 s: %s", what)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-}
+var eventually = polltest.Eventually
 
 // network is an HTTP server in front of a node, which a test can have fail.
 type network struct {

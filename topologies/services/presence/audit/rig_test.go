@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"relapse/topologies/services/platform/api"
+	"relapse/topologies/services/polltest"
 	"relapse/topologies/services/presence"
 	"relapse/topologies/services/presence/audit"
 	"relapse/topologies/services/presence/history"
@@ -164,14 +165,4 @@ func (r *rig) read() {
 	eventually(r.t, "the history is read twice more", func() bool { return r.value("relapse_presence_audits_total") >= from+2 })
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	const within = 10 * time.Second
-	deadline := time.Now().Add(within)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", within, what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
+var eventually = polltest.Eventually

@@ -15,6 +15,7 @@ import (
 
 	"relapse/topologies/services"
 	"relapse/topologies/services/platform/api"
+	"relapse/topologies/services/polltest"
 	"relapse/topologies/services/store/audit"
 	"relapse/topologies/services/store/history"
 	"relapse/topologies/services/store/pgtest"
@@ -251,13 +252,7 @@ func TestRunSweeps(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
 	seen := &rig{registry: registry}
-	deadline := time.Now().Add(10 * time.Second)
-	for seen.value(t, "relapse_audits_total") < api.Tables+1 {
-		if time.Now().After(deadline) {
-			t.Fatal("the audit is not round within 10 s")
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	polltest.Eventually(t, "the audit is round", func() bool { return seen.value(t, "relapse_audits_total") >= api.Tables+1 })
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)

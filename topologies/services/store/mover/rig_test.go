@@ -20,6 +20,7 @@ import (
 
 	"relapse/topologies/services"
 	"relapse/topologies/services/platform/api"
+	"relapse/topologies/services/polltest"
 	"relapse/topologies/services/store"
 	"relapse/topologies/services/store/audit"
 	"relapse/topologies/services/store/history"
@@ -297,13 +298,4 @@ func value(t *testing.T, registry *prometheus.Registry, name string, labels ...s
 	return 0
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(15 * time.Second)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 15 s: %s", what)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-}
+var eventually = polltest.Eventually

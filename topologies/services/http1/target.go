@@ -1,21 +1,26 @@
-package simulants
+package http1
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
-
-	"relapse/topologies/services/players"
 )
 
-// lookUp gives the one address that a target's requests go to, and the target's
-// host and port as they are written. The name is looked up once: an answer that
-// changed later could lead out of the topology, for which alone load is made.
-func lookUp(ctx context.Context, target string) (address netip.AddrPort, host string, err error) {
+// ErrForeignTarget says that a target lies outside the networks of this machine.
+// What makes load makes it for its own topology and for nothing else.
+var ErrForeignTarget = errors.New("the target is not in a network of this machine")
+
+// LookUp gives the one address that requests to a target go to, such as
+// http://nginx:8080, and the target's host and port as they are written, for
+// [Client]. The name is looked up once: an answer that changed later could lead out
+// of the topology. A target with an address outside the machine's own networks is
+// refused with [ErrForeignTarget].
+func LookUp(ctx context.Context, target string) (address netip.AddrPort, host string, err error) {
 	u, err := url.Parse(target)
 	if err != nil {
 		return netip.AddrPort{}, "", fmt.Errorf("target: %w", err)
@@ -38,8 +43,8 @@ func lookUp(ctx context.Context, target string) (address netip.AddrPort, host st
 	}
 	for _, a := range addresses {
 		if !slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Contains(a.Unmap()) }) {
-			return netip.AddrPort{}, "", fmt.Errorf("target %s resolves to %s: %w (%s): players are made only for the topology that the harness belongs to",
-				target, a, players.ErrForeignTarget, join(own))
+			return netip.AddrPort{}, "", fmt.Errorf("target %s resolves to %s: %w (%s): load is made only for the topology that it comes from",
+				target, a, ErrForeignTarget, join(own))
 		}
 	}
 	return netip.AddrPortFrom(addresses[0].Unmap(), uint16(number)), u.Host, nil
