@@ -45,7 +45,7 @@ bench: build ## measure: cost of a proxied link, timing of faults, judging
 	$(GO) test -run '^$$' -bench . -benchtime 2s -p 1 ./...
 
 golden: ## rewrite golden files after a change that is meant
-	$(GO) test ./topologies ./faults ./replays ./reports -update
+	$(GO) test . ./topologies ./faults ./replays ./reports -update
 
 setup: ## install what the tests need (Debian and Ubuntu, as root or with sudo)
 	@.ci/setup

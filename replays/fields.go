@@ -93,11 +93,13 @@ func (r *Rate) UnmarshalYAML(node ast.Node) error {
 	text := node.GetToken().Value
 	value, err := ParseRate(text)
 	if err != nil {
-		return &placedError{node: node, problem: err.Error(), hint: "write a number per second or minute: 750/s, 90/m"}
+		return &placedError{node: node, problem: err.Error(), hint: rateHint}
 	}
 	*r = Rate(value)
 	return nil
 }
+
+const rateHint = "write a number per second or minute: 750/s, 90/m"
 
 // mostRate is far over what one machine can send, and what players refuse to set.
 const mostRate = 100_000

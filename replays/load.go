@@ -88,22 +88,45 @@ func (l *loader) required() error {
 	if !(i.Speed > 0) {
 		return l.fail("speed must be above zero", "speed: 1 plays documented seconds as they were, 60 a documented minute in a second", "speed")
 	}
+	if i.Speed > mostSpeed {
+		return l.fail(fmt.Sprintf("speed %g is more than %g", i.Speed, mostSpeed), "speed: 60 plays a documented minute in a second, 86400 a documented day", "speed")
+	}
 	return nil
 }
+
+// mostSpeed has more than a week pass in a second; above it somebody mistyped.
+const mostSpeed = 1e6
 
 // nameForm is what names of incidents, faults, phases, checks and arms are made
 // of: they become names of folders, flags and anchors of pages.
 var nameForm = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
 
+// Bounds of names, so that the folders of plays, which are named by their arms, and
+// arms by several names, can be made in any file system.
+const (
+	longestName = 100
+	longestArm  = 200
+)
+
+func named(name string) bool { return nameForm.MatchString(name) && len(name) <= longestName }
+
+// inside says whether a path leads to a file of the folder that it is relative to.
+func inside(file string) bool {
+	clean := path.Clean(file)
+	return clean != "." && fs.ValidPath(clean)
+}
+
+var nameHint = fmt.Sprintf("use up to %d letters, digits, - . and _, and begin with a letter or digit", longestName)
+
 func (l *loader) names() error {
 	i := &l.inc
 	check := func(what, name string, keys ...any) error {
-		if nameForm.MatchString(name) {
+		if named(name) {
 			return nil
 		}
-		return l.fail(fmt.Sprintf("%q is no name for %s", name, what), "use letters, digits, - . and _, and begin with a letter or digit", keys...)
+		return l.fail(fmt.Sprintf("%q is no name for %s", name, what), nameHint, keys...)
 	}
-	errs := []error{check("an incident", i.Name, "incident")}
+	errs := []error{check("an incident", i.Name, "incident"), check("a topology", i.Topology, "topology")}
 	entries := func(what, field string, names []string) {
 		for _, name := range names {
 			errs = append(errs, check(what, name, field, keyOf(name)))
@@ -149,12 +172,14 @@ func (l *loader) topology() error {
 		}
 		// What a link leads to is what counts: a pipe would be waited for.
 		info, err := fs.Stat(fsys, p)
-		if err == nil && (!info.Mode().IsRegular() || info.Size() > maxTopologyFile) {
-			err = topologies.NewFileError(displayPath(fsys, p), nil, 0, 0,
-				fmt.Sprintf("this is no regular file of at most %d MiB", maxTopologyFile>>20), "a topology's folder holds what its nodes are configured with, and nothing else")
+		refuse := func(problem string) error {
+			return topologies.NewFileError(displayPath(fsys, p), nil, 0, 0, problem, "a topology's folder holds what its nodes are configured with, and nothing else")
 		}
-		if err != nil {
-			return err
+		switch {
+		case err != nil:
+			return refuse(fmt.Sprintf("this leads to no file: %v", err))
+		case !info.Mode().IsRegular() || info.Size() > maxTopologyFile:
+			return refuse(fmt.Sprintf("this is no regular file of at most %d MiB", maxTopologyFile>>20))
 		}
 		content, err := fs.ReadFile(fsys, p)
 		if err == nil {
@@ -322,7 +347,7 @@ func (l *loader) checks() error {
 				return l.fail("a check has no id", "write id: login-works, or the fact's number", group.field, n)
 			case slices.Contains(seen, c.ID):
 				return l.fail(fmt.Sprintf("check %s is there twice", c.ID), "give each check an id of its own", group.field, n, "id")
-			case !nameForm.MatchString(c.ID) || c.ID == outageCheck || c.ID == classCheck:
+			case !named(c.ID) || c.ID == outageCheck || c.ID == classCheck:
 				return l.fail(fmt.Sprintf("%q is no id for a check", c.ID), "use letters, digits, - . and _, begin with a letter or digit, and leave outage and class to the judge", group.field, n, "id")
 			case c.ID == ladderCheck || c.ID == driftCheck:
 				return l.fail(fmt.Sprintf("%q is no id for a check", c.ID), "leave ladder and drift to the judge", group.field, n, "id")

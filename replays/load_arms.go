@@ -151,7 +151,8 @@ func (c Change) empty() bool {
 }
 
 func (l *loader) overlay(name string, keys ...any) error {
-	if _, ok := l.inc.files[path.Join(l.inc.Topology, "overlays", name+".yaml")]; ok {
+	// By its text, since a path would be taken from wherever it leads.
+	if _, ok := l.inc.files[l.inc.Topology+"/overlays/"+name+".yaml"]; ok && !strings.Contains(name, "/") {
 		return nil
 	}
 	return l.known("overlay", name, l.overlays(), keys...)
@@ -205,6 +206,9 @@ func (l *loader) alerts() error {
 	if a.Rules == "" {
 		return l.fail("alerts name no rule file", "write rules: alerts.yaml", "alerts")
 	}
+	if !inside(a.Rules) {
+		return l.fail(fmt.Sprintf("alert rules at %s are in no file of the incident's folder", a.Rules), "name a Prometheus rule file beside this one, such as alerts.yaml", "alerts", "rules")
+	}
 	file := path.Join(l.dir, a.Rules)
 	src, err := topologies.ReadText(l.fsys, file, displayPath(l.fsys, file))
 	if bad := (*topologies.FileError)(nil); errors.As(err, &bad) {
@@ -252,6 +256,10 @@ func (l *loader) plans() error {
 		if slices.Contains(arms[:n], arm) {
 			field, hint := armField(arm)
 			return l.fail(fmt.Sprintf("two arms are named %s", arm), hint, field)
+		}
+		if len(arm) > longestArm {
+			field, hint := armField(arm)
+			return l.fail(fmt.Sprintf("an arm is named %s…, %d characters in all", arm[:longestName], len(arm)), fmt.Sprintf("%s: with all that it is put together of it has %d at most", hint, longestArm), field)
 		}
 		plan, err := l.inc.Plan(arm, 1)
 		var target *targetError
@@ -316,7 +324,7 @@ func (l *loader) loadBound(p *Plan) error {
 	for _, phase := range p.Phases {
 		for _, node := range slices.Sorted(maps.Keys(phase.Traffic)) {
 			for _, op := range slices.Sorted(maps.Keys(phase.Traffic[node])) {
-				if rate := phase.Traffic[node][op]; rate > mostRate {
+				if rate := phase.Traffic[node][op] * p.arrivals(node, op, phase); rate > mostRate {
 					return l.fail(fmt.Sprintf("arm %s asks %s for %g/s of %s in phase %s: no load generator makes more than %d/s", p.Arm, node, rate, op, phase.Name, mostRate),
 						"lower the load of its changes, or the rate", "traffic")
 				}

@@ -44,8 +44,8 @@ func (l *loader) sweeps() error {
 			switch {
 			case step.Name == "":
 				return l.fail(fmt.Sprintf("a step of sweep %s has no name", s.Name), `write name: "1"`, at...)
-			case !nameForm.MatchString(step.Name):
-				return l.fail(fmt.Sprintf("%q is no name for a step", step.Name), "use letters, digits, - . and _, and begin with a letter or digit", append(at, "name")...)
+			case !named(step.Name):
+				return l.fail(fmt.Sprintf("%q is no name for a step", step.Name), nameHint, append(at, "name")...)
 			case slices.Contains(seen, step.Name):
 				return l.fail(fmt.Sprintf("step %s is there twice", step.Name), "give each step a name of its own", append(at, "name")...)
 			case step.Outage == nil:

@@ -29,10 +29,12 @@ func (m Matrix) check(dir string) error {
 		return damaged(path, "it names no incident")
 	case m.Repeat < 1:
 		return damaged(path, "repeat is %d, and an arm is played at least once", m.Repeat)
+	case m.Seconds < 0 || m.SetUp < 0:
+		return damaged(path, "the run took %g s, and getting images %g s", m.Seconds, m.SetUp)
 	}
 	seen := map[string]bool{}
 	for _, name := range m.Plays {
-		if name == "" || name == "." || name == ".." || name != filepath.Base(name) {
+		if !beside(name) {
 			return damaged(path, "play %q is no folder beside it", name)
 		}
 		if seen[name] {
@@ -48,6 +50,12 @@ func (m Matrix) check(dir string) error {
 		}
 	}
 	return nil
+}
+
+// beside says whether a name is that of a folder beside the matrix, rather than a
+// path that leads elsewhere.
+func beside(name string) bool {
+	return name != "" && name != "." && name != ".." && name == filepath.Base(name)
 }
 
 // playName is what stands behind the arm in the folder of a play.

@@ -2,6 +2,7 @@ package replays
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"relapse/faults"
 	"relapse/replays/samples"
@@ -143,6 +145,9 @@ func ReadRecord(dir string) (*Record, error) {
 	if err := readJSON(filepath.Join(dir, environmentFile), &r.Environment); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	if err := r.Environment.form(); err != nil {
+		return nil, damaged(filepath.Join(dir, environmentFile), "%w", err)
+	}
 	r.Targets = r.Environment.Targets
 	if err := r.readSamples(); err != nil {
 		return nil, err
@@ -179,15 +184,18 @@ func (p *Plan) check() error {
 			return fmt.Errorf("phase %s ends at %g s and begins at %g s", phase.Name, phase.End, phase.Start)
 		}
 	}
-	return nil
+	return p.form()
 }
 
 // OpenRegular opens a file of a record. What is no regular file is refused: a pipe
 // would be waited for.
 func OpenRegular(path string) (*os.File, error) {
 	info, err := os.Stat(path)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, err
+	}
+	if err != nil { // such as a link that leads to itself
+		return nil, damaged(path, "it cannot be opened: %w", err)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, damaged(path, "it is no regular file")
@@ -195,18 +203,26 @@ func OpenRegular(path string) (*os.File, error) {
 	return os.Open(path)
 }
 
+// Bounds of a record's files, far above what plays leave. What is beyond was not left
+// by one, and would fill the memory.
+const (
+	mostBytes    = 16 << 20  // of a file that is read at once
+	mostJournal  = 256 << 20 // of the journal
+	longestEvent = 16 << 20  // of a line of it: a detail may quote much of a node's log
+)
+
 func readRegular(path string) ([]byte, error) {
 	f, err := OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(f)
+	b, err := io.ReadAll(io.LimitReader(f, mostBytes+1))
+	if err == nil && len(b) > mostBytes {
+		return nil, damaged(path, "it has more than %d MiB", mostBytes>>20)
+	}
+	return b, err
 }
-
-// longestEvent is how long a line of the journal may be: a detail may quote much of
-// a node's log.
-const longestEvent = 16 << 20
 
 func (r *Record) readEvents() error {
 	path := filepath.Join(r.Dir, eventsFile)
@@ -218,19 +234,33 @@ func (r *Record) readEvents() error {
 		return err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Size() > mostJournal {
+		return damaged(path, "it has more than %d MiB", mostJournal>>20)
+	}
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, longestEvent)
 	var bad error
+	last := 0.0
 	for n := 1; lines.Scan(); n++ {
 		// A crash may cut the last line short; what came before stands.
 		if bad != nil {
 			return bad
 		}
 		var e Event
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			bad = damaged(fmt.Sprintf("%s:%d", path, n), "an event that is no last line cannot be read: %w", err)
+		err := decodeJSON(lines.Bytes(), &e)
+		at := fmt.Sprintf("%s:%d", path, n)
+		switch {
+		case err != nil:
+			bad = damaged(at, "an event that is no last line cannot be read: %w", err)
 			continue
+		case e.Event == "":
+			return damaged(at, "this line names no event")
+		case e.T < last:
+			return damaged(at, "event %s is of %g s, and what is before it of %g s", e.Event, e.T, last)
+		case e.At.Year() < 1970 || e.At.Year() > 2200:
+			return damaged(at, "event %s is of the year %d", e.Event, e.At.Year())
 		}
+		last = e.T
 		r.Events = append(r.Events, e)
 	}
 	switch err := lines.Err(); {
@@ -286,7 +316,12 @@ func (r *Record) readRules() error {
 
 // Incident reads the incident as it was when the play was made.
 func (r *Record) Incident() (*Incident, error) {
-	return Load(folderFS(filepath.Join(r.Dir, incidentFolder)), ".")
+	dir := filepath.Join(r.Dir, incidentFolder)
+	inc, err := Load(folderFS(dir), ".")
+	if bad := (*topologies.FileError)(nil); err != nil && !errors.As(err, &bad) {
+		return nil, damaged(dir, "the incident of the play cannot be read: %w", err)
+	}
+	return inc, err
 }
 
 // Logs gives the paths of the nodes' logs, by node.
@@ -384,10 +419,76 @@ func readJSON(path string, into any) error {
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(b, into); err != nil {
-		return damaged(path, "it is no whole JSON: %w", err)
+	if err := decodeJSON(b, into); err != nil {
+		return damaged(path, "it is no whole JSON%s: %w", jsonPlace(b, err), err)
 	}
 	return nil
+}
+
+// decodeJSON refuses what the decoder would mend in silence: bytes that are no text,
+// and of a key that is there twice the first one.
+func decodeJSON(b []byte, into any) error {
+	if !utf8.Valid(b) {
+		return errors.New("it is no UTF-8 text")
+	}
+	if err := json.Unmarshal(b, into); err != nil {
+		return err
+	}
+	if key, twice := keyTwice(json.NewDecoder(bytes.NewReader(b))); twice {
+		return fmt.Errorf("key %q is there twice", key)
+	}
+	return nil
+}
+
+// keyTwice finds a key that one object of a value has twice. The value is whole.
+func keyTwice(d *json.Decoder) (key string, twice bool) {
+	token, err := d.Token()
+	if err != nil {
+		return "", false
+	}
+	seen := map[string]bool{}
+	for token == json.Delim('{') || token == json.Delim('[') {
+		if !d.More() {
+			if _, err := d.Token(); err != nil { // the bracket that closes it
+				return "", false
+			}
+			break
+		}
+		if token == json.Delim('{') {
+			name, err := d.Token()
+			key, isText := name.(string)
+			if err != nil || !isText {
+				return "", false
+			}
+			if seen[key] {
+				return key, true
+			}
+			seen[key] = true
+		}
+		if key, twice := keyTwice(d); twice {
+			return key, true
+		}
+	}
+	return "", false
+}
+
+// jsonPlace says where an error of the decoder is.
+func jsonPlace(b []byte, err error) string {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	offset := int64(0) // bytes read before the error
+	switch {
+	case errors.As(err, &syntax):
+		offset = syntax.Offset
+	case errors.As(err, &kind):
+		offset = kind.Offset
+	}
+	if offset < 1 || offset > int64(len(b)) {
+		return ""
+	}
+	read := b[:offset]
+	column := utf8.RuneCount(read[bytes.LastIndexByte(read[:offset-1], '\n')+1:])
+	return fmt.Sprintf(", by line %d, column %d", bytes.Count(read[:offset-1], []byte("\n"))+1, column)
 }
 
 // WriteJSON writes a file of the record, readable for people too.

@@ -19,6 +19,9 @@ func shape(node ast.Node, t reflect.Type, what string) error {
 		return &placedError{node, fmt.Sprintf("%s %s", what, problem), hint}
 	}
 	if _, null := node.(*ast.NullNode); null {
+		if t == reflect.TypeFor[Rate]() {
+			return refuse("has no rate", rateHint)
+		}
 		return nil // as if the line were not there
 	}
 	if o, ok := reflect.Zero(t).Interface().(interface{ element() reflect.Type }); ok {

@@ -85,10 +85,10 @@ func (r *Record) SaveTested(v PlayVerdict) error {
 func ReadTested(path string) (Tested, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Tested{}, fmt.Errorf("%s: %w: there is no such file or folder", path, ErrNotTested)
+		return Tested{}, fmt.Errorf("%s: %w: there is no such file or folder; name that of a play or of a run", path, ErrNotTested)
 	}
-	if err != nil {
-		return Tested{}, err
+	if err != nil { // such as a link that leads to itself
+		return Tested{}, fmt.Errorf("%s: %w: %w; name the folder of a play or of a run", path, ErrNotTested, err)
 	}
 	if !info.IsDir() {
 		return readTested(path)
@@ -102,6 +102,9 @@ func ReadTested(path string) (Tested, error) {
 	}
 	var found []Tested
 	for _, play := range run.Plays {
+		if !beside(play) {
+			return Tested{}, damaged(filepath.Join(path, matrixFile), "play %q is no folder beside it", play)
+		}
 		t, err := readTested(filepath.Join(path, play, TestedFile))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -135,7 +138,7 @@ func readTested(path string) (Tested, error) {
 	case t.Schema != testedSchema:
 		return Tested{}, fmt.Errorf("%s: %w: its schema is %q, and this tool reads %s; climb the ladder again", path, ErrNotTested, t.Schema, testedSchema)
 	case t.Digest != t.Configuration.Digest():
-		return Tested{}, fmt.Errorf("%s: %w: its digest is %s, and what it holds has %s: it is not as the play left it", path, ErrNotTested, t.Digest, t.Configuration.Digest())
+		return Tested{}, fmt.Errorf("%s: %w: its digest is %s, and what it holds has %s: it is not as the play left it; climb the ladder again", path, ErrNotTested, t.Digest, t.Configuration.Digest())
 	}
 	return t, nil
 }

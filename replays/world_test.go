@@ -1,11 +1,13 @@
 package replays_test
 
 import (
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -116,6 +118,8 @@ func (w *world) record() *replays.Record {
 		e.At = playStart.Add(time.Duration(e.T * float64(time.Second)))
 		r.Events = append(r.Events, e)
 	}
+	// As the journal has them.
+	slices.SortStableFunc(r.Events, func(a, b replays.Event) int { return cmp.Compare(a.T, b.T) })
 	rules, err := os.ReadFile(filepath.Join("testdata", "small", "alerts.yaml"))
 	if err == nil {
 		r.Rules, err = samples.ParseRules(rules)

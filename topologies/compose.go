@@ -108,7 +108,11 @@ func readDocuments(fsys fs.FS, dir string, overlays []string) (documents, error)
 	}
 	docs := make(documents, 0, len(files))
 	for i, file := range files {
-		src, err := ReadText(fsys, file, file)
+		var src []byte
+		err := fs.ErrNotExist // of an overlay whose name is none, but leads elsewhere
+		if i == 0 || !strings.Contains(overlays[i-1], "/") {
+			src, err = ReadText(fsys, file, file)
+		}
 		if i > 0 && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid)) {
 			known, err := Overlays(fsys, dir)
 			if err != nil {
@@ -133,9 +137,9 @@ func readDocuments(fsys fs.FS, dir string, overlays []string) (documents, error)
 
 // wellNamed is what may name a node, a host or a topology: nodes' names are
 // host names, and stand in link patterns and file names.
-var wellNamed = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+var wellNamed = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-const wellNamedHint = "lower-case letters, digits and hyphens, as in a host name"
+const wellNamedHint = "up to 63 lower-case letters, digits and hyphens, as in a host name"
 
 func topologyName(docs documents, dir string) (string, error) {
 	for _, d := range slices.Backward(docs) {
@@ -233,17 +237,28 @@ func mergeDocuments(ctx context.Context, name string, docs documents) (*types.Pr
 // writes both services.a.x and services[a].x.
 var composePath = regexp.MustCompile(`\b(services|configs|networks|x-hosts)((?:\.[\w-]+|\[[\w-]+\])+)`)
 
+// composeProperty finds a name that compose-go's schema does not take.
+var composeProperty = regexp.MustCompile(`\b(services|configs|networks|x-hosts)((?:\.[\w-]+)*) additional properties '([^']*)`)
+
 // failCompose gives an error of compose-go the nearest place that its message
 // leads to. The message serves for the place alone: nothing depends on it.
 func (d *document) failCompose(err error) *FileError {
 	message := strings.Join(strings.Fields(err.Error()), " ")
+	if m := composeProperty.FindStringSubmatch(message); m != nil {
+		steps := append(strings.FieldsFunc(m[1]+m[2], func(r rune) bool { return r == '.' }), m[3])
+		if v, ok := d.find(steps); ok {
+			return d.fail(v.key, message, composeHint)
+		}
+	}
 	if m := composePath.FindStringSubmatch(message); m != nil {
 		steps := append([]string{m[1]}, strings.FieldsFunc(m[2], func(r rune) bool { return strings.ContainsRune(".[]", r) })...)
 		for n := len(steps); n > 0; n-- {
 			if v, ok := d.find(steps[:n]); ok {
-				return d.fail(v.key, message, "")
+				return d.fail(v.key, message, composeHint)
 			}
 		}
 	}
-	return NewFileError(d.file, d.src, 0, 0, message, "")
+	return NewFileError(d.file, d.src, 0, 0, message, composeHint)
 }
+
+const composeHint = "write it as the Compose specification has it; CONTRIBUTING.md describes what means something of its own"

@@ -186,6 +186,8 @@ func TestLoadUnknownOverlay(t *testing.T) {
 	}{
 		{"a slip", "overlays", "1-dirct", `overlays/overlays: no overlay "1-dirct": did you mean "1-direct"?`},
 		{"unlike any", "overlays", "more-cache", `overlays/overlays: no overlay "more-cache": known: 1-direct, 2-higher-limits`},
+		{"the base file", "overlays", "../compose", `overlays/overlays: no overlay "../compose": known: 1-direct, 2-higher-limits`},
+		{"itself, by a path", "overlays", "../overlays/1-direct", `overlays/overlays: no overlay "../overlays/1-direct": known: 1-direct, 2-higher-limits`},
 		{"outside the folder", "overlays", "../../x", `overlays/overlays: no overlay "../../x": known: 1-direct, 2-higher-limits`},
 		{"there are none", "anchors", "any", `anchors/overlays: no overlay "any": the topology has no overlays`},
 	} {

@@ -52,6 +52,9 @@ func parseDocument(file string, src []byte) (*document, error) {
 		}
 	}
 	ast.Walk(visitor(func(n ast.Node) {
+		if first != nil {
+			return
+		}
 		switch n := n.(type) {
 		case *ast.MappingNode:
 			lines := map[string]int{}
@@ -71,6 +74,11 @@ func parseDocument(file string, src []byte) (*document, error) {
 					keep(d.fail(alias, fmt.Sprintf("alias *%s stands inside its own anchor", name), "a value cannot contain itself"))
 				}
 			}), n.Value)
+		case *ast.TagNode:
+			// compose-go passes over one that it does not know.
+			if tag := n.Start.Value; !slices.Contains(knownTags, tag) {
+				keep(d.fail(n, fmt.Sprintf("unknown tag %s", tag), suggest(tag, knownTags)))
+			}
 		case *ast.AliasNode:
 			// An anchor stands before its aliases, so it is known by now.
 			if name := n.Value.GetToken().Value; d.anchors[name] == nil {
@@ -81,7 +89,58 @@ func parseDocument(file string, src []byte) (*document, error) {
 	if first != nil {
 		return nil, first
 	}
+	x := expansion{sizes: map[string]int{}}
+	if x.walk(d.root); x.over != nil {
+		return nil, d.fail(x.over, fmt.Sprintf("the aliases of this file stand for more than %d values", aliasBound), "write out what is meant")
+	}
 	return d, nil
+}
+
+// knownTags are those that mean something: compose-go's own, and the types of yaml.
+var knownTags = []string{"!reset", "!override", "!!str", "!!int", "!!float", "!!bool", "!!null", "!!map", "!!seq"}
+
+// aliasBound is how many values the aliases of a file may stand for: far more than
+// anybody writes, and few enough that a file of aliases of aliases is refused before
+// anything writes it out.
+const aliasBound = 10_000
+
+// expansion counts what a file's aliases stand for.
+type expansion struct {
+	sizes   map[string]int // of the anchors so far, aliases written out
+	size    int            // values so far
+	aliases int            // those that come by an alias
+	over    *ast.AliasNode // the first one that stands for too many
+}
+
+func (x *expansion) walk(n ast.Node) {
+	if x.over != nil {
+		return
+	}
+	x.size++
+	switch n := n.(type) {
+	case *ast.AnchorNode:
+		before := x.size
+		x.walk(n.Value)
+		x.sizes[n.Name.GetToken().Value] = x.size - before
+	case *ast.AliasNode:
+		size := x.sizes[n.Value.GetToken().Value]
+		x.size += size
+		if x.aliases += size; x.aliases > aliasBound {
+			x.over = n
+		}
+	case *ast.TagNode:
+		x.walk(n.Value)
+	case *ast.MappingNode:
+		for _, kv := range n.Values {
+			x.walk(kv.Value)
+		}
+	case *ast.MappingValueNode:
+		x.walk(n.Value)
+	case *ast.SequenceNode:
+		for _, v := range n.Values {
+			x.walk(v)
+		}
+	}
 }
 
 // visitor makes a function into an [ast.Visitor] of every node.

@@ -240,6 +240,10 @@ func (b *builder) files(s types.ServiceConfig, at func(...string) []string) ([]F
 		file, src, firstLine := "", []byte(nil), 0
 		if config.File != "" {
 			var err error
+			if !fs.ValidPath(path.Clean(config.File)) {
+				return nil, b.docs.fail([]string{"configs", mount.Source, "file"}, fmt.Sprintf("%s leads out of the topology's folder", config.File),
+					"a record keeps that folder and nothing else: put the file into it and name it by its path there, such as conf/nginx.conf")
+			}
 			file = path.Join(b.dir, config.File)
 			if f.Content, err = fs.ReadFile(b.fsys, file); err != nil {
 				return nil, b.docs.fail([]string{"configs", mount.Source, "file"}, fmt.Sprintf("cannot read %s: %v", file, reason(err)),

@@ -79,14 +79,48 @@ func (e *FileError) Error() string {
 	if e.Line > 0 {
 		fmt.Fprintf(&b, ":%d:%d", e.Line, e.Column)
 	}
-	b.WriteString(": " + e.Problem)
+	b.WriteString(": " + clip(e.Problem))
 	if e.Excerpt != "" {
-		fmt.Fprintf(&b, "\n  %s\n  %s^", e.Excerpt, margin(e.Excerpt, e.Column))
+		line, column := around(e.Excerpt, e.Column)
+		fmt.Fprintf(&b, "\n  %s\n  %s^", line, margin(line, column))
 	}
 	if e.Hint != "" {
-		b.WriteString("\n  " + e.Hint)
+		b.WriteString("\n  " + clip(e.Hint))
 	}
 	return b.String()
+}
+
+// How much of a line is shown, and how much is said of it, in characters: names and
+// lists of names in a file may have any length.
+const (
+	widest  = 240
+	longest = 1000
+)
+
+func clip(text string) string {
+	if all := []rune(text); len(all) > longest {
+		return string(all[:longest]) + "…"
+	}
+	return text
+}
+
+// around cuts a line that would fill a terminal to what stands around a column, and
+// gives the column in what is left.
+func around(line string, column int) (string, int) {
+	all := []rune(line)
+	if len(all) <= widest {
+		return line, column
+	}
+	from := max(0, min(column-1, len(all))-widest/2)
+	to := min(len(all), from+widest)
+	text, at := string(all[from:to]), column-from
+	if from > 0 {
+		text, at = "…"+text, at+1
+	}
+	if to < len(all) {
+		text += "…"
+	}
+	return text, at
 }
 
 // margin is the white space before a column. It keeps the line's tabs, so that
@@ -122,12 +156,23 @@ func position(node ast.Node) (line, column int) {
 	return tok.Position.Line, tok.Position.Column
 }
 
+// longestSlip is how long a name may be to be taken for a slip of another one, in
+// letters: to compare two takes as many steps as the product of their lengths.
+const longestSlip = 100
+
 // Nearest gives the known name that a mistyped one was likely meant to be, and
 // the empty string if none is near enough to be worth a suggestion. Swapping
 // two neighbouring letters counts as one slip.
 func Nearest(name string, known []string) string {
-	best, least := "", max(1, utf8.RuneCountInString(name)/3)+1
+	length := utf8.RuneCountInString(name)
+	if length > longestSlip {
+		return ""
+	}
+	best, least := "", max(1, length/3)+1
 	for _, k := range slices.Sorted(slices.Values(known)) {
+		if longer := utf8.RuneCountInString(k) - length; max(longer, -longer) >= least {
+			continue // each letter more or less is a slip
+		}
 		if d := slips(strings.ToLower(name), strings.ToLower(k)); d < least {
 			best, least = k, d
 		}

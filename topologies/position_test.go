@@ -2,12 +2,57 @@ package topologies_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/goccy/go-yaml"
 
 	"relapse/topologies"
 )
+
+// TestFileErrorOfALongLine holds that of a line that would fill a terminal what
+// stands around the column is shown.
+func TestFileErrorOfALongLine(t *testing.T) {
+	line := strings.Repeat("é", 500) + "x" + strings.Repeat("é", 500)
+	for _, test := range []struct {
+		name          string
+		column        int
+		before, after int // characters shown
+		cut           [2]bool
+	}{
+		{"at its beginning", 1, 0, 239, [2]bool{false, true}},
+		{"in its middle", 501, 120, 119, [2]bool{true, true}},
+		{"at its end", 1001, 120, 0, [2]bool{true, false}},
+		{"behind its end", 2000, 120, -1, [2]bool{true, false}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			lines := strings.Split(topologies.NewFileError("a.yaml", []byte(line), 1, test.column, "wrong", "").Error(), "\n")
+			if len(lines) != 3 {
+				t.Fatalf("have %d lines, want 3", len(lines))
+			}
+			shown, caret := []rune(strings.TrimPrefix(lines[1], "  ")), strings.TrimPrefix(lines[2], "  ")
+			ends := 0
+			for n, cut := range test.cut {
+				if cut {
+					ends++
+				}
+				if have := shown[n*(len(shown)-1)] == '…'; have != cut {
+					t.Errorf("cut at end %d: have %v, want %v", n, have, cut)
+				}
+			}
+			want := test.before
+			if test.cut[0] {
+				want++
+			}
+			if have := strings.Index(caret, "^"); test.column <= 1001 && have != want {
+				t.Errorf("the caret stands below character %d, want %d", have, want)
+			}
+			if have := len(shown) - ends; have != test.before+1+test.after {
+				t.Errorf("have %d characters of the line, want %d", have, test.before+1+test.after)
+			}
+		})
+	}
+}
 
 func TestFileError(t *testing.T) {
 	src := []byte("phases:\r\n\t- nmae: héalthy stall\nlast")
@@ -70,6 +115,7 @@ func TestNearest(t *testing.T) {
 		{"surge", ""},
 		{"", ""},
 		{"x", ""},
+		{strings.Repeat("latency", 20), ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if have := topologies.Nearest(test.name, known); have != test.want {

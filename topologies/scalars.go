@@ -2,6 +2,7 @@ package topologies
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,6 +59,56 @@ func duration(v value) *FileError {
 	}
 	if err := d.DecodeMapstructure(s); err != nil || d < 0 {
 		return v.fail(fmt.Sprintf("%q is not a duration", s), "a number with its unit, for example 500ms or 10s")
+	}
+	return nil
+}
+
+// folder takes an absolute path. The engine would refuse any other only when the node
+// is made.
+func folder(v value) *FileError {
+	const hint = "an absolute path without . and .., such as /srv"
+	s, ok := v.plain()
+	if !ok {
+		return v.fail("want a folder, got "+v.kind(), hint)
+	}
+	if !path.IsAbs(s) || path.Clean(s) != s {
+		return v.fail(fmt.Sprintf("%q is not the absolute path of a folder", s), hint)
+	}
+	return nil
+}
+
+// scratch takes a folder below the root, with options behind a colon.
+func scratch(v value) *FileError {
+	const hint = "an absolute path below /, such as /run, or with a size /run:size=16m"
+	s, ok := v.plain()
+	if !ok {
+		return v.fail("want a folder, got "+v.kind(), hint)
+	}
+	if dir, _, _ := strings.Cut(s, ":"); !path.IsAbs(dir) || path.Clean(dir) != dir || dir == "/" {
+		return v.fail(fmt.Sprintf("%q is not the absolute path of a folder", s), hint)
+	}
+	return nil
+}
+
+// linuxCapabilities are those of capabilities(7), without their prefix.
+var linuxCapabilities = strings.Fields(`AUDIT_CONTROL AUDIT_READ AUDIT_WRITE BLOCK_SUSPEND BPF CHECKPOINT_RESTORE CHOWN
+	DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID IPC_LOCK IPC_OWNER KILL LEASE LINUX_IMMUTABLE MAC_ADMIN MAC_OVERRIDE
+	MKNOD NET_ADMIN NET_BIND_SERVICE NET_BROADCAST NET_RAW PERFMON SETFCAP SETGID SETPCAP SETUID SYSLOG SYS_ADMIN
+	SYS_BOOT SYS_CHROOT SYS_MODULE SYS_NICE SYS_PACCT SYS_PTRACE SYS_RAWIO SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG
+	WAKE_ALARM`)
+
+// capability takes single ones: with ALL a node could leave its container.
+func capability(v value) *FileError {
+	s, ok := v.plain()
+	if !ok {
+		return v.fail("want a capability, got "+v.kind(), "for example NET_ADMIN")
+	}
+	name := strings.TrimPrefix(strings.ToUpper(s), "CAP_")
+	if name == "ALL" {
+		return v.fail("all capabilities at once are not given", "name the ones that the program needs")
+	}
+	if !slices.Contains(linuxCapabilities, name) {
+		return v.fail(fmt.Sprintf("unknown capability %q", s), suggest(name, linuxCapabilities))
 	}
 	return nil
 }
@@ -142,6 +193,9 @@ func pairs(want string) check {
 			return v.fail("want a mapping, got "+v.kind(), "write one \"name: value\" a line")
 		}
 		for _, f := range fields {
+			if f.name == "" || strings.Contains(f.name, "=") {
+				return f.failKey(fmt.Sprintf("%q is not a name", f.name), "a name is not empty and holds no =")
+			}
 			if _, ok := f.text(); !ok && f.tag != "!reset" {
 				return f.failKey("want text, got "+f.kind(), "every name needs "+want)
 			}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -14,7 +15,7 @@ import (
 // or all memory for some of what it could hold.
 const (
 	maxText    = 256 << 10 // bytes
-	maxNesting = 500       // brackets that are open at one place
+	maxNesting = 500       // brackets that are open at one place, lists that begin on one line
 )
 
 // NamedFS is a file system whose place is known, so that errors can name files
@@ -66,12 +67,14 @@ func ReadText(fsys fs.FS, name, display string) ([]byte, error) {
 	return src, checkText(display, src)
 }
 
-// checkText refuses what is no plain UTF-8 text, or opens brackets without end.
+// checkText refuses what is no plain UTF-8 text, or opens brackets or lists without
+// end.
 func checkText(display string, src []byte) error {
 	if bytes.HasPrefix(src, []byte("\xef\xbb\xbf")) {
 		return NewFileError(display, shown(src), 1, 1, "the file begins with a byte order mark", "save it as UTF-8 without BOM")
 	}
-	line, column, open := 1, 1, 0
+	line, column, open, lists := 1, 1, 0, 0
+	before := '\n'
 	for rest := src; len(rest) > 0; {
 		r, size := utf8.DecodeRune(rest)
 		rest = rest[size:]
@@ -84,12 +87,17 @@ func checkText(display string, src []byte) error {
 			open++
 		case (r == ']' || r == '}' || r == ')') && open > 0:
 			open--
+		case (r == '-' || r == '?') && unicode.IsSpace(before) && bytes.HasPrefix(rest, []byte(" ")):
+			lists++
 		}
-		if open > maxNesting {
-			return NewFileError(display, nil, line, column, fmt.Sprintf("more than %d brackets are open here", maxNesting), "close them")
+		switch {
+		case open > maxNesting:
+			return NewFileError(display, shown(src), line, column, fmt.Sprintf("more than %d brackets are open here", maxNesting), "close them")
+		case lists > maxNesting:
+			return NewFileError(display, shown(src), line, column, fmt.Sprintf("more than %d lists begin on this line", maxNesting), "write each entry on a line of its own")
 		}
-		if column++; r == '\n' {
-			line, column = line+1, 1
+		if column, before = column+1, r; r == '\n' {
+			line, column, lists = line+1, 1, 0
 		}
 	}
 	return nil

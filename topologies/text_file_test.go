@@ -28,6 +28,7 @@ func TestReadTextRefuses(t *testing.T) {
 	write("escape", "title: \x1b[31m\n")
 	write("nul", "title: \x00\n")
 	write("deep", "overlays: "+strings.Repeat("[", 100_000))
+	write("lists", "overlays:\n  "+strings.Repeat("- ", 100_000))
 	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -47,6 +48,7 @@ func TestReadTextRefuses(t *testing.T) {
 		{"escape", "x.yaml:1:8: a control character (U+001B) is no text"},
 		{"nul", "x.yaml:1:8: a control character (U+0000) is no text"},
 		{"deep", "x.yaml:1:511: more than 500 brackets are open here"},
+		{"lists", "x.yaml:2:1003: more than 500 lists begin on this line"},
 		{"folder", "x.yaml: this is no regular file"},
 		{"pipe", "x.yaml: this is no regular file"},
 		{"device", "x.yaml: this is no regular file"},
@@ -63,7 +65,7 @@ func TestReadTextRefuses(t *testing.T) {
 
 func TestReadText(t *testing.T) {
 	dir := t.TempDir()
-	const text = "title: caf\u00e9 [a, {b: (c)}]\r\n\tx\n"
+	text := "title: caf\u00e9 [a, {b: (c)}]\r\n\tx\n" + strings.Repeat("- a - b\n", 600)
 	if err := os.WriteFile(filepath.Join(dir, "file"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

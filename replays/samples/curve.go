@@ -62,6 +62,9 @@ func (s *Store) Absent(expr string) []string {
 // *[QueryError].
 func CheckCurve(expr string) error {
 	q := &Query{expr: expr}
+	if err := q.checkLength(); err != nil {
+		return err
+	}
 	tree, err := promqlParser().ParseExpr(expr)
 	if err != nil {
 		return q.explain(err, "write PromQL such as sum(rate(relapse_requests_total[1s])), without $phase")

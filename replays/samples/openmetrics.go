@@ -2,11 +2,13 @@ package samples
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
@@ -101,39 +103,121 @@ func appendValue(b []byte, v float64) []byte {
 	return strconv.AppendFloat(b, v, 'g', -1, 64)
 }
 
+// Bounds of what is read: a file of a few kilobytes may unpack to any size.
+const (
+	mostText    = 1 << 30           // bytes of text
+	longestLine = 1 << 20           // bytes of one line of it, which is a sample
+	latestTime  = 7_258_118_400_000 // milliseconds; the year 2200, well before nanoseconds end
+)
+
 // Read reads what [Store.WriteOpenMetrics] wrote. A text without "# EOF" was cut
-// off and is refused, and so is a sample without a timestamp.
+// off and is refused, and so is a sample without a timestamp, one that is not later
+// than the one before it of its series, and what is too large to be of a play.
 func Read(r io.Reader) (*Store, error) {
-	text, err := io.ReadAll(r)
-	if err != nil {
-		return nil, fmt.Errorf("reading samples: %w", err)
-	}
-	s := NewStore()
-	p := textparse.NewOpenMetricsParser(text, labels.NewSymbolTable())
-	var (
-		current *series
-		raw     string // the current series as the text spells it
-	)
-	for {
-		entry, err := p.Next()
-		if errors.Is(err, io.EOF) {
-			return s, nil
+	in := bufio.NewReaderSize(r, longestLine)
+	t := text{store: NewStore()}
+	for total := 0; ; {
+		// Whole lines, as many as there are: what is in the buffer, or comes next.
+		part, err := in.Peek(longestLine)
+		whole := bytes.LastIndexByte(part, '\n') + 1
+		switch {
+		case err != nil && !errors.Is(err, io.EOF):
+			return nil, fmt.Errorf("reading samples: %w", err)
+		case whole == 0 && err == nil:
+			return nil, fmt.Errorf("reading samples: line %d has more than %d KiB", t.lines+1, longestLine>>10)
+		case err != nil:
+			whole = len(part)
 		}
-		if err != nil {
+		if whole == 0 {
+			break
+		}
+		if total += whole; total > mostText {
+			return nil, fmt.Errorf("reading samples: there are more than %d MiB of them", mostText>>20)
+		}
+		if err := t.read(part[:whole]); err != nil {
 			return nil, fmt.Errorf("reading samples as OpenMetrics: %w", err)
 		}
-		if entry != textparse.EntrySeries {
-			continue
+		if _, err := in.Discard(whole); err != nil {
+			return nil, fmt.Errorf("reading samples: %w", err)
 		}
-		b, at, v := p.Series()
-		if at == nil {
-			return nil, fmt.Errorf("reading samples as OpenMetrics: %s has no timestamp", b)
-		}
-		if current == nil || raw != string(b) {
-			var l labels.Labels
-			p.Labels(&l)
-			current, raw = s.find(l), string(b)
-		}
-		current.append(point{*at, v})
 	}
+	if !t.ended {
+		return nil, fmt.Errorf("reading samples as OpenMetrics: line %d: the text does not end with # EOF", t.lines)
+	}
+	return t.store, nil
+}
+
+// text is samples that are read part by part.
+type text struct {
+	store   *Store
+	lines   int
+	ended   bool
+	current *series
+	raw     string // the current series as the text spells it
+}
+
+// textEnd ends a text; the parser asks for it, and so every part is given one.
+const textEnd = "# EOF\n"
+
+// read takes a part of whole lines, or the rest without a line break.
+func (t *text) read(part []byte) error {
+	if t.ended {
+		return fmt.Errorf("line %d: there is more after # EOF", t.lines+1)
+	}
+	lines := bytes.Count(part, []byte("\n"))
+	rest, ended := bytes.CutSuffix(part, []byte(textEnd))
+	if !ended {
+		rest, ended = bytes.CutSuffix(part, []byte(strings.TrimSpace(textEnd)))
+	}
+	if ended = ended && (len(rest) == 0 || rest[len(rest)-1] == '\n'); !ended {
+		rest = part
+	}
+	if err := t.parse(append(rest[:len(rest):len(rest)], textEnd...)); err != nil {
+		return err
+	}
+	t.lines, t.ended = t.lines+lines, ended
+	return nil
+}
+
+func (t *text) parse(part []byte) error {
+	p := textparse.NewOpenMetricsParser(part, labels.NewSymbolTable())
+	for n := 1; ; n++ {
+		entry, err := p.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil && entry == textparse.EntrySeries {
+			err = t.sample(p)
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w", t.lines+n, err)
+		}
+	}
+}
+
+// sample keeps what the parser has read last.
+func (t *text) sample(p textparse.Parser) error {
+	b, at, v := p.Series()
+	switch {
+	case at == nil:
+		return fmt.Errorf("%s has no timestamp", b)
+	case *at < 0 || *at > latestTime:
+		return fmt.Errorf("%s has a sample that is not of this age", b)
+	case b[0] == '{': // a name in quotes, as none is written
+		return fmt.Errorf("%s has no name before its labels", b)
+	}
+	if t.current == nil || t.raw != string(b) {
+		var l labels.Labels
+		p.Labels(&l)
+		if name, twice := l.HasDuplicateLabelNames(); twice {
+			return fmt.Errorf("%s has label %s twice", b, name)
+		}
+		t.current, t.raw = t.store.find(l), string(b)
+	}
+	// Written in order of time. Sorting in what is not would take the square of it.
+	if n := len(t.current.points); n > 0 && t.current.points[n-1].t >= *at {
+		return fmt.Errorf("%s has a sample of %d ms after one of %d ms: its times go backwards", b, *at, t.current.points[n-1].t)
+	}
+	t.current.append(point{*at, v})
+	return nil
 }

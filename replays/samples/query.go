@@ -50,6 +50,9 @@ const (
 // samples is refused with a *[QueryError].
 func ParseQuery(expr string) (*Query, error) {
 	q := &Query{expr: expr}
+	if err := q.checkLength(); err != nil {
+		return nil, err
+	}
 	if err := q.findPlaceholders(); err != nil {
 		return nil, err
 	}
@@ -88,6 +91,17 @@ func ParseQuery(expr string) (*Query, error) {
 		q.limit = expr[right.Start:right.End]
 	}
 	return q, nil
+}
+
+// longestQuery bounds an expression, in bytes: what is nested deeper and deeper in a
+// long one takes the square of its length.
+const longestQuery = 16 << 10
+
+func (q *Query) checkLength() error {
+	if len(q.expr) > longestQuery {
+		return q.refuse(0, fmt.Sprintf("this has more than %d KiB", longestQuery>>10), "write a shorter expression, or several checks")
+	}
+	return nil
 }
 
 // String gives the check as it was written.

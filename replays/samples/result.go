@@ -206,7 +206,7 @@ func (s *Store) values(expr string, from time.Time, step time.Duration, n int) (
 	start, ms := from.UnixMilli(), step.Milliseconds()
 	for _, x := range m {
 		for _, p := range x.Floats {
-			if i := int((p.T - start) / ms); i < n {
+			if i := int((p.T - start) / ms); i >= 0 && i < n {
 				out[i] = append(out[i], value{x.Metric, p.F})
 			}
 		}

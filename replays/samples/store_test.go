@@ -103,6 +103,18 @@ func TestOpenMetricsRefused(t *testing.T) {
 		{"empty", ""},
 		{"no timestamp", "a 1\n# EOF\n"},
 		{"no number", "a x 1.000\n# EOF\n"},
+		{"no line break at its end", "a 1 1.000"},
+		{"more behind its end", "a 1 1.000\n# EOF\na 1 2.000\n# EOF\n"},
+		{"more than a line takes", strings.Repeat("a", 2<<20) + " 1 1.000\n# EOF\n"},
+		{"more behind its end, in another part", "a 1 1.000\n# EOF\n" + strings.Repeat("b 1 1.000\n", 200_000) + "# EOF\n"},
+		{"times that go back", "a 1 1.000\na 1 0.999\n# EOF\n"},
+		{"times that go back, in between another series", "a 1 1.000\nb 1 1.000\na 1 0.999\n# EOF\n"},
+		{"a time twice", "a 1 1.000\na 2 1.000\n# EOF\n"},
+		{"a time below zero", "a 1 -1.000\n# EOF\n"},
+		{"a time beyond all time", "a 1 1e300\n# EOF\n"},
+		{"no name", "{a=\"b\"} 1 1.000\n# EOF\n"},
+		{"neither name nor label", "{} 1 1.000\n# EOF\n"},
+		{"a label twice", "a{b=\"1\",b=\"2\"} 1 1.000\n# EOF\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if _, err := samples.Read(strings.NewReader(tt.have)); err == nil {
