@@ -132,6 +132,31 @@ func TestJudgeRefusesAnEditedPlan(t *testing.T) {
 	}
 }
 
+// TestReportOfNoPlay holds that a run without a play is no input for a report, and that
+// its verdict is unknown: it says nothing about the system.
+func TestReportOfNoPlay(t *testing.T) {
+	for _, tc := range []struct {
+		name, matrix, want string
+	}{
+		{"a run that holds none", `{"incident":"account-service","arms":["healthy"],"repeat":1,"plays":[]}`, "relapse verify account-service"},
+		{"a run that ended before its first one", `{"incident":"account-service","arms":["healthy"],"repeat":1,"plays":[],"trouble":"no engine answers"}`, "no engine answers"},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "matrix.json"), []byte(tc.matrix), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readReport(t.Context(), dir); err == nil || !strings.Contains(err.Error(), dir+": ") || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: error %v, want one that names the folder and %s", tc.name, err, tc.want)
+		}
+		if have, _ := printed(t, "report", dir); have != exitBadInput {
+			t.Errorf("%s: report: exit code %d, want %d", tc.name, have, exitBadInput)
+		}
+		if have, _ := printed(t, "judge", dir); have != exitUnknown {
+			t.Errorf("%s: judge: exit code %d, want %d", tc.name, have, exitUnknown)
+		}
+	}
+}
+
 // TestReadingInterrupted holds that whoever interrupts judge and report is heeded.
 func TestReadingInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
