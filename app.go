@@ -13,6 +13,7 @@ import (
 
 	"relapse/faults"
 	"relapse/replays"
+	"relapse/reports"
 	"relapse/topologies"
 )
 
@@ -83,7 +84,7 @@ func rig(err error) error {
 	var kind *faults.UnknownKindError
 	badInput := func(is error) bool { return errors.Is(err, is) }
 	if errors.As(err, &arm) || errors.As(err, &file) || errors.As(err, &kind) ||
-		slices.ContainsFunc([]error{replays.ErrNoRecord, replays.ErrDamaged, replays.ErrOtherIncident}, badInput) {
+		slices.ContainsFunc([]error{replays.ErrNoRecord, replays.ErrDamaged, replays.ErrOtherIncident, reports.ErrEmptyRun}, badInput) {
 		return &exitError{exitBadInput, err}
 	}
 	return &exitError{exitRig, err}

@@ -74,6 +74,7 @@ func TestJudgeRefuses(t *testing.T) {
 		{"events too long", "events.ndjson", strings.Repeat("x", 17<<20), "events.ndjson"},
 		{"matrix cut short", "matrix.json", "{", "matrix.json"},
 		{"matrix {}", "matrix.json", "{}", "matrix.json"},
+		{"incident edited", "incident/incident.yaml", "incident: small\n", "incident"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -97,6 +98,62 @@ func TestJudgeRefuses(t *testing.T) {
 	path := filepath.Join("replays", "testdata", "records", "healthy", "plan.json")
 	if have, _ := printed(t, "judge", path); have != exitBadInput {
 		t.Errorf("a file: exit code %d, want %d", have, exitBadInput)
+	}
+}
+
+// TestJudgeRefusesAnEditedPlan holds that a plan that asks for something else than the
+// incident beside it ends the tool as bad input, by its first difference.
+func TestJudgeRefusesAnEditedPlan(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("replays", "testdata", "records", "symptom-not-seen"))); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "plan.json")
+	plan, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The symptom that was not seen is one that should not be.
+	edited := strings.Replace(string(plan), `"expected": true`, `"expected": false`, 1)
+	if edited == string(plan) {
+		t.Fatal("the test changed nothing")
+	}
+	if err := os.WriteFile(path, []byte(edited), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const want = "].expected is false, and by the incident beside it true"
+	if _, err := readRun(t.Context(), dir); err == nil || !strings.Contains(err.Error(), path+": ") || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want one that names %s and %s", err, path, want)
+	}
+	for _, command := range []string{"judge", "report"} {
+		if have, _ := printed(t, command, dir); have != exitBadInput {
+			t.Errorf("%s: exit code %d, want %d", command, have, exitBadInput)
+		}
+	}
+}
+
+// TestReportOfNoPlay holds that a run without a play is no input for a report, and that
+// its verdict is unknown: it says nothing about the system.
+func TestReportOfNoPlay(t *testing.T) {
+	for _, tc := range []struct {
+		name, matrix, want string
+	}{
+		{"a run that holds none", `{"incident":"account-service","arms":["healthy"],"repeat":1,"plays":[]}`, "relapse verify account-service"},
+		{"a run that ended before its first one", `{"incident":"account-service","arms":["healthy"],"repeat":1,"plays":[],"trouble":"no engine answers"}`, "no engine answers"},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "matrix.json"), []byte(tc.matrix), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readReport(t.Context(), dir); err == nil || !strings.Contains(err.Error(), dir+": ") || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: error %v, want one that names the folder and %s", tc.name, err, tc.want)
+		}
+		if have, _ := printed(t, "report", dir); have != exitBadInput {
+			t.Errorf("%s: report: exit code %d, want %d", tc.name, have, exitBadInput)
+		}
+		if have, _ := printed(t, "judge", dir); have != exitUnknown {
+			t.Errorf("%s: judge: exit code %d, want %d", tc.name, have, exitUnknown)
+		}
 	}
 }
 

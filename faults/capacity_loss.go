@@ -3,9 +3,15 @@ package faults
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
 
 	"relapse/topologies"
+	"relapse/topologies/services/fleet"
 )
 
 func init() {
@@ -53,6 +59,40 @@ func (f *capacityLoss) Validate() error {
 func (f *capacityLoss) Fleet() (node string) { return f.Node }
 
 func (f *capacityLoss) share() float64 { return float64(f.Share) / 100 }
+
+// NeverBites says that the fleet has no such cluster, or that the share comes to no
+// server of it, by what its command and settings state, which the fleet's own flags
+// read. Of a fleet whose command cannot be read so, the one that runs says it.
+func (f *capacityLoss) NeverBites(t *topologies.Topology, _ time.Duration) *FieldError {
+	node, _ := t.Node(f.Node)
+	if node == nil || node.Image != topologies.OwnImage || len(node.Entrypoint) > 0 ||
+		len(node.Command) < 2 || node.Command[0] != "service" || node.Command[1] != "fleet" {
+		return nil
+	}
+	stated, err := fleet.Stated(node.Command[2:], node.ReadFile)
+	if err != nil {
+		return nil
+	}
+	clusters := slices.Sorted(maps.Keys(stated))
+	var servers topologies.Servers
+	for _, name := range clusters {
+		if f.Cluster == "" || f.Cluster == name {
+			servers.All += stated[name]
+		}
+	}
+	switch {
+	case f.Cluster != "" && !slices.Contains(clusters, f.Cluster):
+		hint := "it has " + strings.Join(clusters, ", ")
+		if near := topologies.Nearest(f.Cluster, clusters); near != "" {
+			hint = fmt.Sprintf("did you mean %s?", near)
+		}
+		return &FieldError{"cluster", fmt.Sprintf("is %s: %s has no cluster of that name", f.Cluster, f.Node), hint}
+	case servers.All > 0 && f.ordered(servers) < 1:
+		return &FieldError{"share", fmt.Sprintf("is %s: of %d servers that is less than one", f.Share, servers.All),
+			fmt.Sprintf("write share: %.4g%% or more", math.Ceil(1e4/float64(servers.All))/100)}
+	}
+	return nil
+}
 
 type armedCapacityLoss struct {
 	capacityLoss

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"sync"
+	"time"
 
 	"relapse/topologies"
 )
@@ -40,6 +41,19 @@ func (f *cpuLimit) Validate() error {
 		return &FieldError{"cpus", "is missing or zero", "write cpus: 0.5 for half a core"}
 	case !(f.CPUs >= leastCPUs) || math.IsInf(f.CPUs, 0):
 		return &FieldError{"cpus", fmt.Sprintf("is %v: it must be %v or more", f.CPUs, leastCPUs), "write cpus: 0.5 for half a core"}
+	}
+	return nil
+}
+
+// NeverBites says that a node has as little already by its own limit.
+func (f *cpuLimit) NeverBites(t *topologies.Topology, _ time.Duration) *FieldError {
+	for _, pattern := range f.Nodes.Nodes {
+		for _, name := range t.MatchNodes(pattern) {
+			if node, _ := t.Node(name); node.CPUs > 0 && node.CPUs <= f.CPUs {
+				return &FieldError{"cpus", fmt.Sprintf("is %v: node %s has no more than %v cores already, so that it takes nothing away", f.CPUs, name, node.CPUs),
+					fmt.Sprintf("write cpus: with less than %v", node.CPUs)}
+			}
+		}
 	}
 	return nil
 }

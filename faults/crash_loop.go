@@ -31,7 +31,7 @@ down: 300ms`,
 
 type crashLoop struct {
 	Nodes `yaml:",inline"`
-	Up    time.Duration `yaml:"up" doc:"from a start to the death after it, 100ms or more; 2s if not given"`
+	Up    time.Duration `yaml:"up" doc:"from a start to the death after it, 100ms or more; 2s if not given. Up and down together are less than what the fault is held for"`
 	Down  time.Duration `yaml:"down" doc:"from a death to the start after it; 1s if not given"`
 }
 
@@ -47,6 +47,21 @@ func (f *crashLoop) Validate() error {
 		return &FieldError{"up", fmt.Sprintf("is %s: a life of less than %s is none", f.Up, shortestLife), "write up: 2s, or use the kind kill for a node that stays dead"}
 	case f.Down < 0:
 		return &FieldError{"down", "must not be below zero", "write down: 1s, or down: 0s to start at once"}
+	}
+	return nil
+}
+
+// NeverBites says that there is no second death while the loop is held: one that is
+// seen dies twice.
+func (f *crashLoop) NeverBites(_ *topologies.Topology, held time.Duration) *FieldError {
+	const hint = "write up: and down: that come to less than %s together, hold the fault for longer, or use the kind restart for a single death"
+	switch {
+	case f.Up >= held:
+		return &FieldError{"up", fmt.Sprintf("is %s: the fault is held for %s, in which no node dies twice", f.Up, held), fmt.Sprintf(hint, held)}
+	case f.Down >= held:
+		return &FieldError{"down", fmt.Sprintf("is %s: the fault is held for %s, in which no node dies twice", f.Down, held), fmt.Sprintf(hint, held)}
+	case f.Up+f.Down >= held:
+		return &FieldError{"up", fmt.Sprintf("is %s, with %s from a death to a start: the fault is held for %s, in which no node dies twice", f.Up, f.Down, held), fmt.Sprintf(hint, held)}
 	}
 	return nil
 }

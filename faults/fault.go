@@ -16,6 +16,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"relapse/topologies"
 )
@@ -129,6 +130,15 @@ type FrontFault interface {
 type FleetFault interface {
 	// Fleet gives the fleet's node; the loader checks that it is one.
 	Fleet() (node string)
+}
+
+// ForeseeableFault is a fault whose file, and its topology's, can tell that it cannot
+// bite where it is held. What only a running system knows is left to Arm.
+type ForeseeableFault interface {
+	// NeverBites says why the fault cannot bite in a topology while it is held for so
+	// long at a stretch, so that a file is refused before anything starts. It is nil
+	// where it may bite.
+	NeverBites(t *topologies.Topology, held time.Duration) *FieldError
 }
 
 // Stopper is a fault that stops nodes answering on purpose. The validity gate

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"time"
 
 	"relapse/topologies"
 )
@@ -65,6 +66,30 @@ func (f *memoryLimit) Stops() bool { return true }
 func (f *memoryLimit) Lacks(_ *topologies.Topology, host topologies.Host) *FieldError {
 	if host.Memory > 0 && host.Memory <= int64(f.Memory) {
 		return &FieldError{"hosts", fmt.Sprintf("has no more than %s already", Size(host.Memory)), fmt.Sprintf("write memory: with less than %s", Size(host.Memory))}
+	}
+	return nil
+}
+
+// NeverBites says that a node has as little already, by its own limit or its host's,
+// or that no machine has more. What this machine has is known once something runs.
+func (f *memoryLimit) NeverBites(t *topologies.Topology, _ time.Duration) *FieldError {
+	if f.Memory > topologies.MostMemory {
+		return &FieldError{"memory", fmt.Sprintf("is %s: no machine here has more than %s, so that it takes nothing away", f.Memory, Size(topologies.MostMemory)), "write memory: 64m"}
+	}
+	for _, pattern := range f.Nodes.Nodes {
+		for _, name := range t.MatchNodes(pattern) {
+			node, _ := t.Node(name)
+			bounds := []bound{{"its own limit", node.Memory}}
+			for _, host := range t.Hosts {
+				if host.Name == node.Host {
+					bounds = append(bounds, bound{"host " + host.Name, host.Memory})
+				}
+			}
+			if lowest, nothing := takesNothing(int64(f.Memory), bounds); nothing {
+				return &FieldError{"memory", fmt.Sprintf("is %s: node %s has no more than %s already by %s, so that it takes nothing away", f.Memory, name, Size(lowest.bytes), lowest.by),
+					fmt.Sprintf("write memory: with less than %s", Size(lowest.bytes))}
+			}
+		}
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ after: 300ms`,
 
 type restarts struct {
 	Nodes `yaml:",inline"`
-	After time.Duration `yaml:"after" doc:"how long the node stays dead; at once if not given"`
+	After time.Duration `yaml:"after" doc:"how long the node stays dead, less than what the fault is held for; at once if not given"`
 }
 
 func (f *restarts) Validate() error {
@@ -39,6 +39,15 @@ func (f *restarts) Validate() error {
 		return &FieldError{"after", "must not be below zero", "write after: 500ms, or leave it out to start at once"}
 	}
 	return nil
+}
+
+// NeverBites says that the node is not started again while the fault is held.
+func (f *restarts) NeverBites(_ *topologies.Topology, held time.Duration) *FieldError {
+	if f.After < held {
+		return nil
+	}
+	return &FieldError{"after", fmt.Sprintf("is %s: the fault is held for %s, in which the node is not started again", f.After, held),
+		fmt.Sprintf("write after: with less than %s, hold the fault for longer, or use the kind kill for a node that stays dead", held)}
 }
 
 // Stops says that the node does not answer, on purpose.

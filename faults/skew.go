@@ -3,7 +3,10 @@ package faults
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"slices"
+	"time"
 
 	"relapse/topologies"
 )
@@ -31,7 +34,7 @@ share: 90%`,
 type skew struct {
 	Node  string  `yaml:"node" doc:"the front"`
 	To    string  `yaml:"to" doc:"the node behind it that gets more"`
-	Share Percent `yaml:"share" doc:"of the requests of its modes, more than it would get evenly"`
+	Share Percent `yaml:"share" doc:"of the requests of its modes, 5 percentage points or more above what it would get evenly"`
 }
 
 func (f *skew) Validate() error {
@@ -55,6 +58,30 @@ func (f *skew) Validate() error {
 func (f *skew) Front() (node, to string) { return f.Node, f.To }
 
 func (f *skew) share() float64 { return float64(f.Share) / 100 }
+
+// NeverBites says that the share is not above the even one of all nodes that the
+// front is linked to. A route of fewer has a higher one, which only the front knows.
+func (f *skew) NeverBites(t *topologies.Topology, _ time.Duration) *FieldError {
+	var behind []string
+	for _, l := range t.Links {
+		if l.Client == f.Node && !slices.Contains(behind, l.Server) {
+			behind = append(behind, l.Server)
+		}
+	}
+	if len(behind) == 0 {
+		return nil
+	}
+	even := 1 / float64(len(behind))
+	switch {
+	case f.share() >= even+leastSkew:
+		return nil
+	case len(behind) == 1:
+		return &FieldError{"share", fmt.Sprintf("is %s: %s is the only node that %s is linked to, and gets all requests without a skew", f.Share, f.To, f.Node),
+			"link " + f.Node + " to a second node, in a route with the first"}
+	}
+	return &FieldError{"share", fmt.Sprintf("is %s: %s is linked to %d nodes, so that %s gets %.4g%% or more without a skew, and less than %.4g%% could not be told from that",
+		f.Share, f.Node, len(behind), f.To, 100*even, 100*(even+leastSkew)), fmt.Sprintf("write share: %.4g%% or more", math.Ceil(100*(even+leastSkew)-1e-9))}
+}
 
 const (
 	// leastSkew is the smallest difference from an even share that a skew may make.

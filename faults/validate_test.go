@@ -5,10 +5,12 @@ import (
 	"errors"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"relapse/faults"
+	"relapse/topologies"
 )
 
 func TestValidateRefuses(t *testing.T) {
@@ -122,6 +124,92 @@ func TestValidateRefuses(t *testing.T) {
 				t.Error("nothing says what would be right")
 			}
 		})
+	}
+}
+
+// TestNeverBites holds which faults are refused by the files alone, and on the edge of
+// that, which are not.
+func TestNeverBites(t *testing.T) {
+	const size = "cluster: [main=a:80, side=b:80]\nservers: [main=100, side=3]\n"
+	top := &topologies.Topology{
+		Hosts: []topologies.Host{{Name: "host-1", Memory: 64 << 20}},
+		Nodes: []topologies.Node{
+			{Name: "a", Memory: 48 << 20, Host: "host-1", CPUs: 0.5}, {Name: "b", Host: "host-1"}, {Name: "c"}, {Name: "d"},
+			{Name: "front"}, {Name: "narrow-front"},
+			{Name: "fleet", Image: topologies.OwnImage, Command: []string{"service", "fleet", "--settings=/size.yaml"}, Files: []topologies.File{{Path: "/size.yaml", Content: []byte(size)}}},
+			{Name: "unread-fleet", Image: topologies.OwnImage, Command: []string{"service", "fleet", "--settings=/none.yaml"}},
+			{Name: "own-fleet", Image: "fleets:1", Command: []string{"--servers=main=3"}},
+		},
+		Links: []topologies.Link{
+			{Client: "front", Server: "a", Port: 80}, {Client: "front", Server: "a", Port: 81}, {Client: "front", Server: "b", Port: 80},
+			{Client: "front", Server: "c", Port: 80}, {Client: "front", Server: "d", Port: 80}, {Client: "narrow-front", Server: "a", Port: 80},
+		},
+	}
+	for _, tc := range []struct {
+		name, kind, have string
+		held             time.Duration
+		want             string // "" for one that may bite
+	}{
+		{"a loop that fits in", "crash-loop", "nodes: [a]\nup: 2s\ndown: 1s", 3001 * time.Millisecond, ""},
+		{"a loop that does not", "crash-loop", "nodes: [a]\nup: 2s\ndown: 1s", 3 * time.Second, "up is 2s, with 1s from a death to a start: the fault is held for 3s, in which no node dies twice: write up: and down: that come to less than 3s together, hold the fault for longer, or use the kind restart for a single death"},
+		{"a long life", "crash-loop", "nodes: [a]\nup: 1h", 10 * time.Second, "up is 1h0m0s: the fault is held for 10s, in which no node dies twice: write up: and down: that come to less than 10s together, hold the fault for longer, or use the kind restart for a single death"},
+		{"a long death", "crash-loop", "nodes: [a]\ndown: 10s", 10 * time.Second, "down is 10s: the fault is held for 10s, in which no node dies twice: write up: and down: that come to less than 10s together, hold the fault for longer, or use the kind restart for a single death"},
+		{"times that no clock holds together", "crash-loop", "nodes: [a]\nup: 2562047h\ndown: 2562047h", time.Hour, "up is 2562047h0m0s: the fault is held for 1h0m0s, in which no node dies twice: write up: and down: that come to less than 1h0m0s together, hold the fault for longer, or use the kind restart for a single death"},
+		{"a restart at once", "restart", "nodes: [a]", time.Second, ""},
+		{"a restart in time", "restart", "nodes: [a]\nafter: 900ms", time.Second, ""},
+		{"a restart that never comes", "restart", "nodes: [a]\nafter: 1s", time.Second, "after is 1s: the fault is held for 1s, in which the node is not started again: write after: with less than 1s, hold the fault for longer, or use the kind kill for a node that stays dead"},
+		{"a skew above even", "skew", "node: front\nto: a\nshare: 30%", time.Second, ""},
+		{"a skew as even", "skew", "node: front\nto: a\nshare: 25%", time.Second, "share is 25%: front is linked to 4 nodes, so that a gets 25% or more without a skew, and less than 30% could not be told from that: write share: 30% or more"},
+		{"a skew below even", "skew", "node: front\nto: a\nshare: 10%", time.Second, "share is 10%: front is linked to 4 nodes, so that a gets 25% or more without a skew, and less than 30% could not be told from that: write share: 30% or more"},
+		{"a skew of one node", "skew", "node: narrow-front\nto: a\nshare: 100%", time.Second, "share is 100%: a is the only node that narrow-front is linked to, and gets all requests without a skew: link narrow-front to a second node, in a route with the first"},
+		{"a loss of a cluster", "capacity-loss", "node: fleet\nshare: 34%\ncluster: side", time.Second, ""},
+		{"a loss of one server of all", "capacity-loss", "node: fleet\nshare: 1%", time.Second, ""},
+		{"a loss of no server", "capacity-loss", "node: fleet\nshare: 33%\ncluster: side", time.Second, "share is 33%: of 3 servers that is less than one: write share: 33.34% or more"},
+		{"a loss of another cluster", "capacity-loss", "node: fleet\nshare: 40%\ncluster: mian", time.Second, "cluster is mian: fleet has no cluster of that name: did you mean main?"},
+		{"a loss of a cluster like no other", "capacity-loss", "node: fleet\nshare: 40%\ncluster: europe", time.Second, "cluster is europe: fleet has no cluster of that name: it has main, side"},
+		{"a loss that the fleet will tell of", "capacity-loss", "node: unread-fleet\nshare: 1%\ncluster: mian", time.Second, ""},
+		{"a loss that another fleet will tell of", "capacity-loss", "node: own-fleet\nshare: 1%\ncluster: mian", time.Second, ""},
+		{"memory below a node's", "memory-limit", "nodes: [a]\nmemory: 47m", time.Second, ""},
+		{"memory as a node has", "memory-limit", "nodes: [a]\nmemory: 48m", time.Second, "memory is 48m: node a has no more than 48m already by its own limit, so that it takes nothing away: write memory: with less than 48m"},
+		{"memory as a node's host has", "memory-limit", "nodes: [b]\nmemory: 1g", time.Second, "memory is 1g: node b has no more than 64m already by host host-1, so that it takes nothing away: write memory: with less than 64m"},
+		{"memory of the machine", "memory-limit", "nodes: [c]\nmemory: 1t", time.Second, ""},
+		{"memory of no machine", "memory-limit", "nodes: [c]\nmemory: 512t", time.Second, "memory is 512t: no machine here has more than 64t, so that it takes nothing away: write memory: 64m"},
+		{"cores below a node's", "cpu-limit", "nodes: [a]\ncpus: 0.4", time.Second, ""},
+		{"cores as a node has", "cpu-limit", "nodes: ['*']\ncpus: 0.5", time.Second, "cpus is 0.5: node a has no more than 0.5 cores already, so that it takes nothing away: write cpus: with less than 0.5"},
+		{"cores of the machine", "cpu-limit", "nodes: [c]\ncpus: 64", time.Second, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			foreseen, ok := decoded(t, tc.kind, tc.have).(faults.ForeseeableFault)
+			if !ok {
+				t.Fatal("the kind foresees nothing")
+			}
+			have := ""
+			if never := foreseen.NeverBites(top, tc.held); never != nil {
+				have = never.Error()
+				if never.Hint == "" {
+					t.Error("nothing says what would be right")
+				}
+			}
+			if have != tc.want {
+				t.Errorf("have %q\nwant %q", have, tc.want)
+			}
+		})
+	}
+}
+
+// TestExamplesBite holds that no kind refuses its example in the rig that the contract
+// suite arms it in.
+func TestExamplesBite(t *testing.T) {
+	rig, err := topologies.Load(t.Context(), os.DirFS("testdata"), "rig")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range faults.Kinds() {
+		if f, ok := decoded(t, k.Name, k.Example).(faults.ForeseeableFault); ok {
+			if never := f.NeverBites(rig, 4*time.Second); never != nil {
+				t.Errorf("%s: %v", k.Name, never)
+			}
+		}
 	}
 }
 

@@ -266,6 +266,9 @@ func (l *loader) plans() error {
 		switch {
 		case errors.As(err, &target):
 			keys := []any{"faults", target.fault, target.field, target.index}
+			if child(find(l.root, "faults", target.fault), target.field) == nil {
+				keys = []any{"faults", keyOf(target.fault)} // a value that is not given
+			}
 			return l.fail(fmt.Sprintf("arm %s: %s", arm, target.problem), target.hint, keys...)
 		case err != nil:
 			return err

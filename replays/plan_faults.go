@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"relapse/faults"
 	"relapse/topologies"
@@ -58,7 +59,10 @@ func (i *Incident) planFaults(p *Plan, a armSpec) error {
 		}
 		p.Faults = append(p.Faults, PlannedFault{name, spec.Kind, spec.Says, condition, start, end, spec.Text})
 		p.armable[name] = spec.Fault
-		return i.planTargets(p, name, spec, start, end)
+		if err := i.planTargets(p, name, spec, start, end); err != nil {
+			return err
+		}
+		return planBite(p, p.Faults[len(p.Faults)-1], spec)
 	}
 	for _, name := range conditions {
 		if err := add(name, true, 0, p.Length()); err != nil {
@@ -178,6 +182,20 @@ func (i *Incident) planTargets(p *Plan, name string, spec FaultSpec, start, end 
 	return nil
 }
 
+// planBite refuses a fault that its file and the topology's show never to bite where it
+// is held: its play could only come out as unknown.
+func planBite(p *Plan, planned PlannedFault, spec FaultSpec) error {
+	f, ok := spec.Fault.(faults.ForeseeableFault)
+	if !ok {
+		return nil
+	}
+	held := time.Duration((planned.End - planned.Start) * float64(time.Second)).Round(time.Millisecond)
+	if never := f.NeverBites(p.nodes, held); never != nil {
+		return &targetError{nameOf(planned), never.Field, 0, fmt.Sprintf("fault %s: %s %s", nameOf(planned), never.Field, never.Problem), never.Hint}
+	}
+	return nil
+}
+
 // planWays checks the two nodes of a fault that redirects a generator's load.
 // Whether they are its targets only the generator can say, when the fault is armed.
 func planWays(p *Plan, name, generator string, f faults.RedirectingFault) error {
@@ -202,7 +220,8 @@ func planFront(p *Plan, name string, f faults.FrontFault) error {
 }
 
 // planFleet checks the node of a fault in what servers a fleet has. Which clusters it
-// has only the fleet can say, when the fault is armed.
+// has the kind asks its command; of one that cannot be read, the fleet says it when the
+// fault is armed.
 func planFleet(p *Plan, name string, f faults.FleetFault) error {
 	fleet := f.Fleet()
 	if n, exists := p.nodes.Node(fleet); !exists || !isFleet(n) {

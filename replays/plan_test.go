@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"relapse/replays"
+	"relapse/topologies"
 )
 
 var findLibrary = sync.OnceValues(func() (*replays.Incident, error) { return replays.Find("account-service") })
@@ -260,6 +261,7 @@ func TestASkewIsPlanned(t *testing.T) {
 	fsys := small(strings.Replace(smallText(t), more, "more: {kind: skew, node: server, to: store, share: 70%}", 1)).(fstest.MapFS)
 	line := fsys["line/compose.yaml"]
 	line.Data = bytes.Replace(line.Data, []byte("relapse.probe: tcp}"), []byte(`relapse.probe: tcp, relapse.front: "9091"}`), 1)
+	line.Data = bytes.Replace(line.Data, []byte("links: [store]"), []byte("links: [store, players]"), 1) // one node alone gets all
 	inc, err := replays.Load(fsys, ".")
 	if err != nil {
 		t.Fatal(err)
@@ -289,6 +291,44 @@ func TestACapacityLossIsPlanned(t *testing.T) {
 	}
 	if len(p.Surges) > 0 || len(p.Stopped) > 0 {
 		t.Errorf("have surges %v and stopped nodes %v, want none: no rate changes, and the fleet goes on", p.Surges, p.Stopped)
+	}
+}
+
+// A fault that neighbouring phases hold is held over all of them: what does not fit
+// into one of them may fit into both. One of these is too short for a second stretch.
+func TestFaultsBiteWhereTheyAreHeld(t *testing.T) {
+	for _, tc := range []struct {
+		name, loop string
+		held       []string // phases of 4 s
+		refused    bool
+	}{
+		{"in one phase", "up: 2s, down: 1900ms", []string{"broken"}, false},
+		{"as long as its phase", "up: 2s, down: 2s", []string{"broken"}, true},
+		{"as long as one of two phases", "up: 2s, down: 2s", []string{"broken", "after"}, false},
+		{"longer than both", "up: 1s, down: 7s", []string{"broken", "after"}, true},
+		{"as long as each of two that are apart", "up: 2s, down: 2s", []string{"before", "after"}, true},
+		{"all the time", "up: 6s, down: 5s", []string{"before", "broken", "after"}, false},
+	} {
+		text := edited(t, smallText(t), "faults:\n", "faults:\n  loop: {kind: crash-loop, nodes: [store], "+tc.loop+"}\n",
+			"dead: {kind: kill, nodes: [store]}", `dead: {kind: blackhole, links: ["server -> store"]}`)
+		for _, phase := range tc.held {
+			faults := ""
+			if phase == "broken" {
+				faults = "slow, more, "
+				text = edited(t, text, ", faults: [slow, more]", "")
+			}
+			text = edited(t, text, "{name: "+phase+", lasts: 4s, settle: 1s}", "{name: "+phase+", lasts: 4s, settle: 1s, faults: ["+faults+"loop]}")
+		}
+		_, err := replays.Load(small(text), ".")
+		var placed *topologies.FileError
+		switch {
+		case !tc.refused && err != nil:
+			t.Errorf("%s: refused: %v", tc.name, err)
+		case tc.refused && !errors.As(err, &placed):
+			t.Errorf("%s: error %v, want one with the place of the loop", tc.name, err)
+		case tc.refused && !strings.Contains(err.Error(), "loop: {kind: crash-loop"):
+			t.Errorf("%s: error %v, want one that shows the loop", tc.name, err)
+		}
 	}
 }
 

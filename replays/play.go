@@ -41,7 +41,8 @@ const stopWithin = 15 * time.Second
 // readable, and judged as unknown.
 func Play(ctx context.Context, inc *Incident, plan *Plan, dir string, o PlayOptions) (*Record, error) {
 	started := time.Now()
-	if err := writePlan(inc, plan, dir); err != nil {
+	written, err := writePlan(inc, plan, dir)
+	if err != nil {
 		return nil, err
 	}
 	log, err := openJournal(filepath.Join(dir, eventsFile), started, o.Observe)
@@ -49,7 +50,7 @@ func Play(ctx context.Context, inc *Incident, plan *Plan, dir string, o PlayOpti
 		return nil, err
 	}
 	p := &play{inc: inc, plan: plan, dir: dir, o: o, log: log, store: samples.NewStore()}
-	p.environment = Environment{Run: o.Run, Started: started, Tool: o.Tool, Command: o.Command, Machine: describeMachine()}
+	p.environment = Environment{Run: o.Run, Started: started, Tool: o.Tool, Command: o.Command, Machine: describeMachine(), Written: written}
 	err = p.run(ctx)
 	if err != nil {
 		log.write(Event{Event: EventTrouble, Detail: err.Error()})
@@ -63,24 +64,29 @@ func Play(ctx context.Context, inc *Incident, plan *Plan, dir string, o PlayOpti
 	}, err
 }
 
-// writePlan saves what is about to be played before anything starts.
-func writePlan(inc *Incident, plan *Plan, dir string) error {
+// writePlan saves what is about to be played before anything starts, and gives the
+// digests of what it wrote.
+func writePlan(inc *Incident, plan *Plan, dir string) (map[string]string, error) {
 	if err := os.MkdirAll(filepath.Join(dir, logsFolder), 0o755); err != nil {
-		return fmt.Errorf("make the record's folder: %w", err)
+		return nil, fmt.Errorf("make the record's folder: %w", err)
 	}
 	for name, content := range inc.files {
 		path := filepath.Join(dir, incidentFolder, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return fmt.Errorf("save the incident: %w", err)
+			return nil, fmt.Errorf("save the incident: %w", err)
 		}
 		if err := os.WriteFile(path, content, 0o644); err != nil {
-			return fmt.Errorf("save the incident: %w", err)
+			return nil, fmt.Errorf("save the incident: %w", err)
 		}
 	}
 	if err := WriteJSON(filepath.Join(dir, planFile), plan); err != nil {
-		return fmt.Errorf("save the plan: %w", err)
+		return nil, fmt.Errorf("save the plan: %w", err)
 	}
-	return nil
+	written, err := writtenDigests(inc, dir)
+	if err != nil {
+		return nil, fmt.Errorf("save the plan: %w", err)
+	}
+	return written, nil
 }
 
 type play struct {

@@ -80,6 +80,9 @@ type Environment struct {
 	Machine Machine               `json:"machine"`
 	Images  []topologies.ImageUse `json:"images"`
 	Targets []TargetHealth        `json:"targets"`
+	// Written are the digests of the plan and of the incident's files, by path in the
+	// record: an edit shows, also to a build that plans otherwise.
+	Written map[string]string `json:"written,omitempty"`
 }
 
 // Tool is the build that played.
@@ -124,7 +127,8 @@ const stepFailed faults.Step = "failed"
 var ErrNoRecord = errors.New("not a record of a play")
 
 // ReadRecord reads a record from its folder. Samples that are missing, as after
-// a crash, leave an empty store: the judge then says unknown.
+// a crash, leave an empty store: the judge then says unknown. Whether the plan is the
+// one that was played [ReadRun] asks.
 func ReadRecord(dir string) (*Record, error) {
 	r := &Record{Dir: dir, Plan: new(Plan), Samples: samples.NewStore()}
 	if err := folder(dir); err != nil {

@@ -323,7 +323,8 @@ type Run struct {
 }
 
 // ReadRun reads and judges a folder again: that of one play, which is judged
-// alone, or that of a run with several.
+// alone, or that of a run with several. A play whose plan, or the incident beside it,
+// was edited is refused with [ErrDamaged].
 func ReadRun(dir string) (*Run, error) {
 	if err := folder(dir); err != nil {
 		return nil, err
@@ -343,6 +344,7 @@ func ReadRun(dir string) (*Run, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
+	var edited edits
 	for _, folder := range folders {
 		r, err := ReadRecord(folder)
 		if err != nil {
@@ -352,6 +354,9 @@ func ReadRun(dir string) (*Run, error) {
 			if err := run.Matrix.holds(dir, filepath.Base(folder), r.Plan); err != nil {
 				return nil, err
 			}
+		}
+		if err := edited.refuse(r); err != nil {
+			return nil, err
 		}
 		run.Records = append(run.Records, r)
 		run.Plays = append(run.Plays, Judged{r.Plan, JudgePlay(r)})

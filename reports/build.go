@@ -18,13 +18,18 @@ import (
 	"relapse/replays/samples"
 )
 
-// ErrEmptyRun says that a run has no play to tell of.
+// ErrEmptyRun says that a run has no play to tell of: it is no input for a report.
 var ErrEmptyRun = errors.New("the run holds no play")
 
-// FromRun fills a report from a run's records, and from nothing else.
+// FromRun fills a report from a run's records, and from nothing else. A run without
+// any is refused with [ErrEmptyRun].
 func FromRun(run *replays.Run) (Report, error) {
 	if len(run.Records) == 0 {
-		return Report{}, ErrEmptyRun
+		why := ""
+		if run.Matrix.Trouble != "" {
+			why = ", since it ended early: " + run.Matrix.Trouble
+		}
+		return Report{}, fmt.Errorf("%s: %w that a report could tell of%s; play it anew: relapse verify %s", run.Verdict.Record, ErrEmptyRun, why, run.Matrix.Incident)
 	}
 	inc, err := run.Records[0].Incident()
 	if err != nil {

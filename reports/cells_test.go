@@ -244,6 +244,18 @@ class:
 	if err := errors.Join(err, file.Close()); err != nil {
 		t.Fatal(err)
 	}
+	// As a play of that incident would have planned it.
+	inc, err := replays.Load(os.DirFS(filepath.Join(dir, "incident")), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := inc.Plan("unfixed", 7)
+	if err == nil {
+		err = replays.WriteJSON(filepath.Join(dir, "plan.json"), plan)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	run, err := replays.ReadRun(dir)
 	if err != nil {
 		t.Fatal(err)

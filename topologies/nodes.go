@@ -88,8 +88,12 @@ func (b *builder) hosts() ([]Host, error) {
 	return hosts, nil
 }
 
-// checkAgents refuses a second agent of a host: nobody could say which one a
-// fault means.
+// leakFolder is where an agent leaks, unless told otherwise.
+const leakFolder = "/leak"
+
+// checkAgents refuses a second agent of a host, since nobody could say which one a
+// fault means, and one that may leak all of its host's memory, its own included: an
+// agent that is killed gives the leak back.
 func (b *builder) checkAgents(t *Topology) error {
 	for i := range t.Nodes {
 		n := &t.Nodes[i]
@@ -99,6 +103,18 @@ func (b *builder) checkAgents(t *Topology) error {
 		if first, _ := t.Agent(n.Host); first != n {
 			return b.docs.failKey([]string{"services", n.Name, "labels", labelAgent},
 				fmt.Sprintf("host %s has an agent already: %s", n.Host, first.Name), "keep one of the two")
+		}
+		for _, host := range t.Hosts {
+			for _, tmpfs := range n.Tmpfs {
+				folder, options, _ := strings.Cut(tmpfs, ":")
+				bytes, given := tmpfsSize(options)
+				if host.Name != n.Host || folder != leakFolder || !given || host.Memory == 0 || bytes < host.Memory {
+					continue
+				}
+				return b.docs.failKey([]string{"services", n.Name, "tmpfs"},
+					fmt.Sprintf("%q can hold as much as all memory of %s, %d MiB, and what leaks would take the agent with it", tmpfs, host.Name, host.Memory>>20),
+					"write a size= that leaves some 10 MiB for the agent and enough for one more process, or give the host more memory:")
+			}
 		}
 	}
 	return nil

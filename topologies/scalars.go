@@ -2,6 +2,7 @@ package topologies
 
 import (
 	"fmt"
+	"math"
 	"path"
 	"slices"
 	"strconv"
@@ -21,16 +22,54 @@ func (v value) plain() (string, bool) {
 	return strings.TrimSpace(s), err == nil
 }
 
+const (
+	// leastMemory is the engine's own minimum for a container, in bytes.
+	leastMemory = 6 << 20
+	// MostMemory refuses a slip in a size of memory before anything starts, in bytes:
+	// no machine here has more. What the machine has is known once something runs.
+	MostMemory = 64 << 40
+)
+
+// size checks a memory limit.
 func size(v value) *FileError {
+	const hint = "a number of bytes, or with a unit: 16m, 160m, 1g"
 	var bytes types.UnitBytes
 	s, ok := v.plain()
 	if !ok {
-		return v.fail("want a size, got "+v.kind(), "a number of bytes, or with a unit: 512k, 160m, 1g")
+		return v.fail("want a size, got "+v.kind(), hint)
 	}
 	if err := bytes.DecodeMapstructure(s); err != nil || bytes <= 0 {
-		return v.fail(fmt.Sprintf("%q is not a size", s), "a number of bytes above zero, or with a unit: 512k, 160m, 1g")
+		return v.fail(fmt.Sprintf("%q is not a size", s), hint)
+	}
+	switch {
+	case bytes < leastMemory:
+		return v.fail(fmt.Sprintf("%q is too little: the engine starts nothing in less than 6m", s), hint)
+	case bytes > MostMemory:
+		return v.fail(fmt.Sprintf("%q is too much: no machine here has more than 64t", s), hint)
 	}
 	return nil
+}
+
+// tmpfsSize reads the size= of a tmpfs, in bytes, as the kernel does: a number, and k,
+// m, g, t, p or e. It is false for one without, and for a part of the machine's memory.
+func tmpfsSize(options string) (bytes int64, given bool) {
+	for option := range strings.SplitSeq(options, ",") {
+		text, ok := strings.CutPrefix(option, "size=")
+		if !ok {
+			continue
+		}
+		digits := strings.TrimRight(text, "kKmMgGtTpPeE")
+		n, err := strconv.ParseUint(digits, 10, 63)
+		if err != nil || len(text) > len(digits)+1 {
+			continue
+		}
+		bytes, given = int64(n), true
+		if unit := text[len(digits):]; unit != "" {
+			factor := int64(1) << (10 * (1 + strings.Index("kmgtpe", strings.ToLower(unit))))
+			bytes = min(bytes, math.MaxInt64/factor) * factor
+		}
+	}
+	return bytes, given
 }
 
 func cores(v value) *FileError {

@@ -9,6 +9,7 @@ package topologies
 
 import (
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"path"
 	"strings"
@@ -63,6 +64,17 @@ type Node struct {
 	Agent       uint16   // label relapse.agent: the port at which it is the agent of its host, 0 for none
 	Front       uint16   // label relapse.front: the port at which it takes orders as a front, 0 for a node that is none
 	Fleet       uint16   // label relapse.fleet: the port at which it takes orders as a fleet, 0 for a node that is none
+}
+
+// ReadFile gives the content of a file that is put into the node; the error wraps
+// [fs.ErrNotExist] for one that is not.
+func (n *Node) ReadFile(path string) ([]byte, error) {
+	for _, f := range n.Files {
+		if f.Path == path {
+			return f.Content, nil
+		}
+	}
+	return nil, &fs.PathError{Op: "read", Path: path, Err: fs.ErrNotExist}
 }
 
 // File is a file put into a node before it starts.

@@ -15,9 +15,13 @@ import (
 // for a flag that may be given several times. A topology's overlay can then
 // change one setting of several nodes without writing their commands anew. Flags
 // and files count in the order in which they are given.
-func Settings(flags *flag.FlagSet) {
+func Settings(flags *flag.FlagSet) { SettingsFrom(flags, os.ReadFile) }
+
+// SettingsFrom is [Settings] with a reader of its own, for the files of a service that
+// does not run.
+func SettingsFrom(flags *flag.FlagSet, read func(path string) ([]byte, error)) {
 	flags.Func("settings", "file of further settings, a YAML map of flags to values; may be given several times", func(path string) error {
-		document, err := os.ReadFile(path)
+		document, err := read(path)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,8 @@ package fleet_test
 
 import (
 	"context"
+	"io/fs"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -92,6 +94,41 @@ func TestTheServiceRefusesBadFlags(t *testing.T) {
 	} {
 		if err := run(slices.Concat(good, have), 10*time.Second); err == nil {
 			t.Errorf("%q: no error", have)
+		}
+	}
+}
+
+// TestStated holds what is known of a fleet that does not run.
+func TestStated(t *testing.T) {
+	files := map[string]string{
+		"/size.yaml":  "cluster: [main=nowhere-1:8080, side=nowhere-2:8080]\nservers: [main=18000, side=20]\n",
+		"/speed.yaml": "speed: 180\n",
+		"/typo.yaml":  "sped: 180\n",
+	}
+	read := func(path string) ([]byte, error) {
+		content, ok := files[path]
+		if !ok {
+			return nil, fs.ErrNotExist
+		}
+		return []byte(content), nil
+	}
+	for _, tc := range []struct {
+		name string
+		args []string
+		want map[string]int // nil for an error
+	}{
+		{"flags", []string{"--cluster=main=nowhere:8080", "--servers=main=3", "--mode=default=main"}, map[string]int{"main": 3}},
+		{"files", []string{"--settings=/speed.yaml", "--settings=/size.yaml"}, map[string]int{"main": 18000, "side": 20}},
+		{"nothing", nil, map[string]int{}},
+		{"no servers", []string{"--cluster=main=nowhere:8080"}, nil},
+		{"no such file", []string{"--settings=/none.yaml"}, nil},
+		{"no such setting", []string{"--settings=/typo.yaml"}, nil},
+		{"no such flag", []string{"--sped=180"}, nil},
+		{"no flag", []string{"main"}, nil},
+	} {
+		have, err := fleet.Stated(tc.args, read)
+		if (err != nil) != (tc.want == nil) || err == nil && !maps.Equal(have, tc.want) {
+			t.Errorf("%s: have %v, %v, want %v", tc.name, have, err, tc.want)
 		}
 	}
 }

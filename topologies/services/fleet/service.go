@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"os"
@@ -29,23 +30,30 @@ type clusterFlag struct {
 	nodes []string // host:port
 }
 
-func run(ctx context.Context, args []string) error {
+// options are what a fleet's command says, before any node is looked up.
+type options struct {
+	listen, control, metrics string // addresses
+	clusters                 []clusterFlag
+	servers                  map[string]int // of each cluster
+	config                   Config
+}
+
+// parse reads the arguments of a fleet and the files of settings that they name, and
+// writes what is wrong with them to output, with all flags.
+func parse(args []string, read func(path string) ([]byte, error), output io.Writer) (*options, error) {
 	flags := flag.NewFlagSet("fleet", flag.ContinueOnError)
-	var (
-		listen    = flags.String("listen", ":8080", "address for nodes")
-		control   = flags.String("control", ControlAddress, "address on which orders are taken")
-		metricsAt = flags.String("metrics", services.MetricsAddress, "address of the metrics")
-		clusters  []clusterFlag
-		servers   = map[string]int{}
-		c         = Config{
-			Modes:      map[string]string{},
-			Regions:    []Region{{"na", 50}, {"eu", 30}, {"asia", 20}},
-			Violations: os.Stdout, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
-		}
-	)
+	flags.SetOutput(output)
+	o := &options{servers: map[string]int{}, config: Config{
+		Modes:   map[string]string{},
+		Regions: []Region{{"na", 50}, {"eu", 30}, {"asia", 20}},
+	}}
+	c := &o.config
+	flags.StringVar(&o.listen, "listen", ":8080", "address for nodes")
+	flags.StringVar(&o.control, "control", ControlAddress, "address on which orders are taken")
+	flags.StringVar(&o.metrics, "metrics", services.MetricsAddress, "address of the metrics")
 	flags.Func("cluster", "a cluster and its nodes, such as NAME=mms-1:8080,mms-2:8080; may be repeated", func(s string) error {
 		name, nodes, err := pair(s)
-		clusters = append(clusters, clusterFlag{name, strings.Split(nodes, ",")})
+		o.clusters = append(o.clusters, clusterFlag{name, strings.Split(nodes, ",")})
 		return err
 	})
 	flags.Func("servers", "how many servers a cluster has, such as NAME=18000; may be repeated", func(s string) error {
@@ -53,10 +61,10 @@ func run(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		if _, twice := servers[name]; twice {
+		if _, twice := o.servers[name]; twice {
 			return fmt.Errorf("cluster %s is there twice", name)
 		}
-		servers[name], err = strconv.Atoi(value)
+		o.servers[name], err = strconv.Atoi(value)
 		return err
 	})
 	flags.Func("mode", "the cluster of a mode, such as MODE=NAME; may be repeated", func(s string) error {
@@ -85,15 +93,43 @@ func run(ctx context.Context, args []string) error {
 	flags.BoolVar(&c.Unfenced, "unfenced", false, "servers take every reservation, whatever its epoch and though they are in a match")
 	flags.DurationVar(&c.AuditEvery, "audit-every", DefaultAuditEvery, "how often the list of each node is read and checked")
 	flags.DurationVar(&c.Grace, "grace", 0, "time after which a change must show in the lists; 0 for one second")
-	services.Settings(flags)
+	services.SettingsFrom(flags, read)
 	if err := flags.Parse(args); err != nil {
-		return err
+		return nil, err
 	}
 	if flags.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+		return nil, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
-	var err error
-	if c.Clusters, err = lookUp(clusters, servers); err != nil {
+	return o, nil
+}
+
+// Stated gives how many servers each cluster has, by the arguments of a fleet that does
+// not run and the files of settings that they name. What only its start would find out,
+// such as nodes that are not there, is no error.
+func Stated(args []string, read func(path string) ([]byte, error)) (map[string]int, error) {
+	o, err := parse(args, read, io.Discard)
+	if err != nil {
+		return nil, err
+	}
+	stated := map[string]int{}
+	for _, cl := range o.clusters {
+		count, given := o.servers[cl.name]
+		if !given {
+			return nil, fmt.Errorf("--cluster %s: give --servers %s=N too", cl.name, cl.name)
+		}
+		stated[cl.name] = count
+	}
+	return stated, nil
+}
+
+func run(ctx context.Context, args []string) error {
+	o, err := parse(args, os.ReadFile, os.Stderr)
+	if err != nil {
+		return err
+	}
+	c := o.config
+	c.Violations, c.Log = os.Stdout, slog.New(slog.NewTextHandler(os.Stderr, nil))
+	if c.Clusters, err = lookUp(o.clusters, o.servers); err != nil {
 		return err
 	}
 	registry := prometheus.NewRegistry()
@@ -102,9 +138,9 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return services.Serve(ctx, *metricsAt, services.MetricsHandler(registry)) })
-	group.Go(func() error { return services.Serve(ctx, *listen, fleet.Handler()) })
-	group.Go(func() error { return services.Serve(ctx, *control, fleet.Control()) })
+	group.Go(func() error { return services.Serve(ctx, o.metrics, services.MetricsHandler(registry)) })
+	group.Go(func() error { return services.Serve(ctx, o.listen, fleet.Handler()) })
+	group.Go(func() error { return services.Serve(ctx, o.control, fleet.Control()) })
 	group.Go(func() error { return fleet.Run(ctx) })
 	err = group.Wait()
 	for _, cl := range c.Clusters {
