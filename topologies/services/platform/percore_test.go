@@ -1,0 +1,410 @@
+package platform_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"relapse/topologies/services/apart"
+	"relapse/topologies/services/limits"
+	"relapse/topologies/services/platform"
+	"relapse/topologies/services/platform/api"
+)
+
+func TestMain(m *testing.M) {
+	apart.Main(m, map[string]apart.Part{"games": serveGames})
+}
+
+const (
+	documentedMatches = 500 // on a core: "more than"
+
+	// matchLasts is how long matches are, instead of half an hour.
+	matchLasts = 10 * time.Second
+
+	// mostLate is what 99 of 100 results may be late by at most.
+	mostLate = 50 * time.Millisecond
+
+	starters  = 16 // of matches, for each process of game servers
+	calmFor   = time.Second
+	playedFor = 5 * time.Second
+)
+
+// BenchmarkMatchesPerCore has fake game servers begin, play and end matches for a fixed
+// time, whatever b.N is. Each process of game servers has one core at most; who begins
+// the matches and whom their results are told is this process, whose CPU time is not
+// counted.
+//
+// Matches last 10 s instead of half an hour, so that they come and go 180 times as
+// often as in the documented game, each with all calls of one. What is reported is thus
+// the least that a core carries: matches/core are those that are on at once, over the
+// cores that their processes use.
+//
+// Lateness is that of results: from when a match was due to begin, and its length,
+// until the result is told. It fails if that is over 50 ms for more than one in 100.
+//
+// The first three are how it grows, each process with ten times the documented matches
+// of a core; of-one is matches/core over those of one process, in the same run.
+func BenchmarkMatchesPerCore(b *testing.B) {
+	const growing = 10 * documentedMatches
+	alone := 0.0 // matches on a core, of one process that is growing
+	for _, c := range []struct{ processes, matches int }{
+		{1, growing}, {2, growing}, {4, growing},
+		{1, 4 * growing},
+	} {
+		b.Run(fmt.Sprintf("processes=%d/matches=%d", c.processes, c.matches), func(b *testing.B) {
+			perCore := benchmarkGames(b, c.processes, c.matches)
+			if c.matches != growing {
+				return
+			}
+			if c.processes == 1 {
+				alone = perCore
+			}
+			if alone > 0 {
+				b.ReportMetric(perCore/alone, "of-one")
+			}
+		})
+	}
+}
+
+// benchmarkGames has so many matches be on at once in each of so many processes, and
+// gives how many that is on a core.
+func benchmarkGames(b *testing.B, processes, matches int) (perCore float64) {
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // it shares the machine with what is measured
+	l := newLeague(b)
+	var running []*apart.Process
+	var clients []*api.Client
+	for range processes {
+		var address string
+		games := apart.Start(b, "games", "GOMAXPROCS=1", "GODEBUG=schedtrace=2000000000")
+		games.Ask(l.address, &address)
+		client, err := api.NewClient(address, "relapse-platform")
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(client.Close)
+		running, clients = append(running, games), append(clients, client)
+	}
+	ask := func(weigh bool) (all []hosted) {
+		for _, p := range running {
+			var h hosted
+			p.Ask(weigh, &h)
+			all = append(all, h)
+		}
+		return all
+	}
+	empty := total(ask(true))
+	perSecond := float64(matches) / matchLasts.Seconds() // of each process
+	stop := l.start(clients, perSecond)
+	defer stop()
+	rest(matchLasts + calmFor)
+	l.forget()
+	before := ask(false)
+	rest(playedFor)
+	after := ask(false)
+	late, failed := l.lateness(), l.failed.Load()
+	full := total(ask(true))
+
+	cores, seconds := 0.0, 0.0
+	for n, h := range after {
+		took, used := h.Usage.Since(before[n].Usage)
+		cores += used
+		seconds += took.Seconds() / float64(processes)
+	}
+	then, now := total(before), total(after)
+	all := float64(processes * matches)
+	ended := now.Acknowledged - then.Acknowledged
+	perCore = all / cores
+	b.ReportMetric(0, "ns/op") // the time is fixed
+	b.ReportMetric(perCore, "matches/core")
+	b.ReportMetric(perCore/documentedMatches, "times-documented")
+	b.ReportMetric(cores/float64(processes), "cores/process")
+	b.ReportMetric(ended/seconds, "ended/s")
+	b.ReportMetric(ended/seconds/cores, "ended/s/core")
+	b.ReportMetric((now.Calls-then.Calls)/ended, "calls/match")
+	b.ReportMetric(float64(late.Microseconds())/1000, "lateness-p99-ms")
+	b.ReportMetric((full.Heap-empty.Heap)/all, "B/match") // with what is remembered of those that have ended
+	b.ReportMetric(now.Usage.Resident/float64(processes)/(1<<20), "MiB/process")
+
+	// Of a benchmark that fails the metrics are not shown, so the errors say what was measured.
+	fail := func(format string, args ...any) {
+		b.Helper()
+		b.Errorf("%.0f matches in %d processes of %.2f cores in all, %.0f ended a second, lateness p99 %v: %s",
+			all, processes, cores, ended/seconds, late, fmt.Sprintf(format, args...))
+	}
+	if late > mostLate {
+		fail("want a lateness of %v at most", mostLate)
+	}
+	if now.Running < 0.99*all || now.Running > 1.05*all {
+		fail("have %.0f matches that are on, want all of them and hardly more: the machine is too slow for this benchmark", now.Running)
+	}
+	if want := perSecond * float64(processes) * seconds; ended < 0.98*want {
+		fail("have %.0f results acknowledged, want %.0f", ended, want)
+	}
+	if have := now.CallsFailed - then.CallsFailed; have > 0 || failed > 0 {
+		fail("have %.0f calls of game servers and %d of those who begin matches that failed, want none", have, failed)
+	}
+	return perCore
+}
+
+// rest lets a part of a benchmark's fixed time pass.
+func rest(d time.Duration) { <-time.After(d) }
+
+// league begins matches at their time, whatever the game servers do, and is all whom
+// these ask: results, provisioning and agent select.
+type league struct {
+	b       *testing.B
+	address string
+	began   time.Time
+	failed  atomic.Int64 // matches that could not be begun
+
+	mu   sync.Mutex
+	late *hdrhistogram.Histogram // of results, in microseconds
+}
+
+func newLeague(b *testing.B) *league {
+	b.Helper()
+	l := &league{b: b, late: hdrhistogram.New(1, time.Minute.Microseconds(), 3)}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	l.address = listener.Addr().String()
+	server := &http.Server{Handler: l}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(listener) // until it is closed
+	}()
+	b.Cleanup(func() {
+		server.Close()
+		<-served
+	})
+	return l
+}
+
+// start begins matches in every process, so many a second in each, until it is stopped.
+func (l *league) start(clients []*api.Client, perSecond float64) (stop func()) {
+	ctx, cancel := context.WithCancel(l.b.Context())
+	l.began = time.Now()
+	var working sync.WaitGroup
+	for n, client := range clients {
+		due := make(chan beginning)
+		working.Go(func() {
+			defer close(due)
+			l.pace(ctx, n, perSecond, due)
+		})
+		for range starters {
+			working.Go(func() {
+				for s := range due {
+					l.begin(client, s)
+				}
+			})
+		}
+	}
+	return func() {
+		cancel()
+		working.Wait()
+	}
+}
+
+// beginning is that of a match which is due.
+type beginning struct {
+	process, number int
+	at              time.Duration // since the league began
+}
+
+// name tells when a match was due, so that nobody has to remember it.
+func (s beginning) name() string {
+	return fmt.Sprintf("match-%d-%d-%s", s.process, s.number, strconv.FormatInt(int64(s.at), 36))
+}
+
+// dueAt reads that.
+func dueAt(name string) (time.Duration, error) {
+	at, err := strconv.ParseInt(name[strings.LastIndexByte(name, '-')+1:], 36, 64)
+	return time.Duration(at), err
+}
+
+// pace gives every match at its time to whoever is free.
+func (l *league) pace(ctx context.Context, process int, perSecond float64, due chan<- beginning) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for number := 0; ; number++ {
+		s := beginning{process, number, time.Duration(float64(number) / perSecond * float64(time.Second))}
+		timer.Reset(s.at - time.Since(l.began))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case due <- s:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (l *league) begin(client *api.Client, s beginning) {
+	name := s.name()
+	asked := api.GameRequest{Op: name + "/game", Server: "server-" + name, Match: name, Players: players(10*s.number, 10)}
+	if err := client.Call(http.MethodPost, "/games", asked, nil, time.Now().Add(2*time.Second)); err != nil {
+		l.failed.Add(1)
+	}
+}
+
+func (l *league) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/results":
+		now := time.Since(l.began)
+		var told api.ResultRequest
+		if err := json.NewDecoder(r.Body).Decode(&told); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		at, err := dueAt(told.Match)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		l.note(now - at - matchLasts)
+		w.WriteHeader(http.StatusCreated)
+	case "/leases":
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, "{}") // none is lost
+	default: // a server is given back, a match is over
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// note notes how late a result was.
+func (l *league) note(late time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// An error would say that the value is over a minute: it is recorded as one.
+	_ = l.late.RecordValue(min(max(late, time.Microsecond), time.Minute).Microseconds())
+}
+
+// forget has lateness be that of results from now on.
+func (l *league) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.late.Reset()
+}
+
+// lateness is what 99 of 100 results were late by at most.
+func (l *league) lateness() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Duration(l.late.ValueAtQuantile(99)) * time.Microsecond
+}
+
+// The game servers' side.
+
+// hosted is how a process of game servers stands. Numbers of events are those since it
+// began.
+type hosted struct {
+	Usage              apart.Usage
+	Heap               float64 // bytes, if it was asked to collect garbage
+	Running            float64
+	Acknowledged       float64 // results
+	Calls, CallsFailed float64
+}
+
+func total(all []hosted) (sum hosted) {
+	for _, h := range all {
+		sum.Usage.Resident += h.Usage.Resident
+		sum.Heap += h.Heap
+		sum.Running += h.Running
+		sum.Acknowledged += h.Acknowledged
+		sum.Calls += h.Calls
+		sum.CallsFailed += h.CallsFailed
+	}
+	return sum
+}
+
+// serveGames is a process of game servers, configured like one of the topology but for
+// the length of its matches. It is told whom they ask, says where it answers, and says
+// how it stands whenever it is asked, collecting garbage before that if it is to.
+func serveGames(in *json.Decoder, out *json.Encoder) error {
+	var peers string
+	if err := in.Decode(&peers); err != nil {
+		return err
+	}
+	c := config(platform.Games)
+	c.Limits = limits.Limits{limits.All: platform.DefaultLimit}
+	c.Remember = platform.DefaultRemember
+	c.Provisioning.Lease = platform.DefaultLease
+	c.Games = platform.GamesConfig{Length: matchLasts, Recorders: 64}
+	c.Peers = map[string]*api.Client{}
+	for _, name := range platform.Peers(c.Roles) {
+		client, err := api.NewClient(peers, "relapse-platform")
+		if err != nil {
+			return err
+		}
+		c.Peers[name] = client // which closes with the platform
+	}
+	registry := prometheus.NewRegistry()
+	p, err := platform.New(c, registry)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	go http.Serve(listener, p.Handler())
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	if err := out.Encode(listener.Addr().String()); err != nil {
+		return err
+	}
+	for {
+		var weigh bool
+		if in.Decode(&weigh) != nil { // the benchmark is over
+			stop()
+			return <-ended
+		}
+		h, err := host(registry, weigh)
+		if err != nil {
+			return err
+		}
+		if err := out.Encode(h); err != nil {
+			return err
+		}
+	}
+}
+
+func host(registry *prometheus.Registry, weigh bool) (h hosted, err error) {
+	if weigh {
+		h.Heap = apart.Heap()
+	}
+	if h.Usage, err = apart.Used(); err != nil {
+		return h, err
+	}
+	m, err := apart.Gather(registry)
+	if err != nil {
+		return h, err
+	}
+	h.Running = m.Sum("relapse_games_running")
+	h.Acknowledged = m.Sum("relapse_results_acknowledged_total")
+	h.Calls = m.Sum("relapse_calls_total")
+	h.CallsFailed = h.Calls - m.Sum("relapse_calls_total", "outcome", "ok")
+	return h, nil
+}
