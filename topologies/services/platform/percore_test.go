@@ -25,7 +25,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	apart.Main(m, map[string]apart.Part{"games": serveGames})
+	apart.Main(m, map[string]apart.Part{"games": serveGames, "session": serveSession})
 }
 
 const (
@@ -163,7 +163,7 @@ func benchmarkGames(b *testing.B, processes, matches int) (perCore float64) {
 func rest(d time.Duration) { <-time.After(d) }
 
 // league begins matches at their time, whatever the game servers do, and is all whom
-// these ask: results, provisioning and agent select.
+// these ask: results, provisioning and agent select. It is the origin of settings, too.
 type league struct {
 	b       *testing.B
 	address string
@@ -266,8 +266,8 @@ func (l *league) begin(client *api.Client, s beginning) {
 }
 
 func (l *league) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	switch r.URL.Path {
-	case "/results":
+	switch path := r.URL.Path; {
+	case path == "/results":
 		now := time.Since(l.began)
 		var told api.ResultRequest
 		if err := json.NewDecoder(r.Body).Decode(&told); err != nil {
@@ -281,7 +281,9 @@ func (l *league) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		l.note(now - at - matchLasts)
 		w.WriteHeader(http.StatusCreated)
-	case "/leases":
+	case strings.HasPrefix(path, "/documents/"):
+		_, _ = io.WriteString(w, `{"version": 1, "settings": {"cohort": "1"}}`)
+	case path == "/leases":
 		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = io.WriteString(w, "{}") // none is lost
 	default: // a server is given back, a match is over
@@ -312,10 +314,10 @@ func (l *league) lateness() time.Duration {
 	return time.Duration(l.late.ValueAtQuantile(99)) * time.Microsecond
 }
 
-// The game servers' side.
+// The platform's side.
 
-// hosted is how a process of game servers stands. Numbers of events are those since it
-// began.
+// hosted is how a process of the platform stands. Numbers of events are those since it
+// began; those of matches are of game servers only.
 type hosted struct {
 	Usage              apart.Usage
 	Heap               float64 // bytes, if it was asked to collect garbage
@@ -337,25 +339,37 @@ func total(all []hosted) (sum hosted) {
 }
 
 // serveGames is a process of game servers, configured like one of the topology but for
-// the length of its matches. It is told whom they ask, says where it answers, and says
-// how it stands whenever it is asked, collecting garbage before that if it is to.
+// the length of its matches. It is told whom they ask.
 func serveGames(in *json.Decoder, out *json.Encoder) error {
 	var peers string
 	if err := in.Decode(&peers); err != nil {
 		return err
 	}
 	c := config(platform.Games)
-	c.Limits = limits.Limits{limits.All: platform.DefaultLimit}
-	c.Remember = platform.DefaultRemember
 	c.Provisioning.Lease = platform.DefaultLease
 	c.Games = platform.GamesConfig{Length: matchLasts, Recorders: 64}
+	return serveRole(in, out, c, peers, func(m apart.Metrics) (h hosted) {
+		h.Running = m.Sum("relapse_games_running")
+		h.Acknowledged = m.Sum("relapse_results_acknowledged_total")
+		h.Calls = m.Sum("relapse_calls_total")
+		h.CallsFailed = h.Calls - m.Sum("relapse_calls_total", "outcome", "ok")
+		return h
+	})
+}
+
+// serveRole is a process of the platform whose peers all answer at one address. It says
+// where it answers, and how it stands whenever it is asked, collecting garbage before
+// that if it is to.
+func serveRole(in *json.Decoder, out *json.Encoder, c platform.Config, peers string, read func(apart.Metrics) hosted) error {
+	c.Limits = limits.Limits{limits.All: platform.DefaultLimit}
+	c.Remember = platform.DefaultRemember
 	c.Peers = map[string]*api.Client{}
 	for _, name := range platform.Peers(c.Roles) {
 		client, err := api.NewClient(peers, "relapse-platform")
 		if err != nil {
 			return err
 		}
-		c.Peers[name] = client // which closes with the platform
+		c.Peers[name] = client // which is closed with the platform
 	}
 	registry := prometheus.NewRegistry()
 	p, err := platform.New(c, registry)
@@ -381,30 +395,22 @@ func serveGames(in *json.Decoder, out *json.Encoder) error {
 			stop()
 			return <-ended
 		}
-		h, err := host(registry, weigh)
+		heap := 0.0
+		if weigh {
+			heap = apart.Heap()
+		}
+		usage, err := apart.Used()
 		if err != nil {
 			return err
 		}
+		m, err := apart.Gather(registry)
+		if err != nil {
+			return err
+		}
+		h := read(m)
+		h.Usage, h.Heap = usage, heap
 		if err := out.Encode(h); err != nil {
 			return err
 		}
 	}
-}
-
-func host(registry *prometheus.Registry, weigh bool) (h hosted, err error) {
-	if weigh {
-		h.Heap = apart.Heap()
-	}
-	if h.Usage, err = apart.Used(); err != nil {
-		return h, err
-	}
-	m, err := apart.Gather(registry)
-	if err != nil {
-		return h, err
-	}
-	h.Running = m.Sum("relapse_games_running")
-	h.Acknowledged = m.Sum("relapse_results_acknowledged_total")
-	h.Calls = m.Sum("relapse_calls_total")
-	h.CallsFailed = h.Calls - m.Sum("relapse_calls_total", "outcome", "ok")
-	return h, nil
 }

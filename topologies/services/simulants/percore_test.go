@@ -44,9 +44,9 @@ const (
 //
 // All polls run at the documented speed. Settings are polled four times as often as by
 // the incident's players, in place of the questions about the match that two of three
-// players ask every 15 s once the platform has been up for the length of a match: a mix
-// of about 8.5 requests a player and minute, as in the README of valorant-launch, which
-// would else take three quarters of an hour to come about.
+// players ask every 15 s, but not before matches have been played for half an hour. So
+// a player makes as many requests a minute as by the README of valorant-launch, a little
+// over eight.
 //
 // It fails if 99 of 100 requests are not sent within 50 ms of their time, in any of the
 // harnesses, while it is measured.

@@ -1,0 +1,105 @@
+package platform_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"relapse/topologies/services/apart"
+	"relapse/topologies/services/platform"
+	"relapse/topologies/services/platform/api"
+	"relapse/topologies/services/presence/redistest"
+)
+
+// What a client asks of the session service in a minute by itself, by the times of the
+// incident valorant-launch.
+const (
+	heartbeatsAMinute = 4.0
+	settingsAMinute   = 1.0
+	renewalsAMinute   = 0.2
+)
+
+// BenchmarkSessionPerCore gives what a core of the session service carries: it has one,
+// and is asked for heartbeats and settings, four to one, by so many at once that it is
+// always busy. It writes the heartbeats to a Redis server and keeps the settings; the
+// CPU time of Redis, of the origin and of those who ask is not counted.
+//
+// players/core is for how many players that is enough, with their renewals.
+func BenchmarkSessionPerCore(b *testing.B) {
+	const (
+		askers = 24
+		online = 100_000
+	)
+	l := newLeague(b) // which is the origin of the settings
+	session := apart.Start(b, "session", "GOMAXPROCS=1", "GODEBUG=schedtrace=2000000000")
+	var address string
+	session.Ask(sessionPeers{Redis: redistest.Start(b).Address, Origin: l.address}, &address)
+	client, err := api.NewClient(address, "relapse-platform")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(client.Close)
+	var asked, failed atomic.Int64
+	over := make(chan struct{})
+	var asking sync.WaitGroup
+	for range askers {
+		asking.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				n := asked.Add(1)
+				method, path := http.MethodPost, fmt.Sprintf("/heartbeat?player=%d", n%online)
+				if n%5 == 0 {
+					method, path = http.MethodGet, fmt.Sprintf("/config?player=%d", n%online)
+				}
+				if client.Call(method, path, nil, nil, time.Now().Add(2*time.Second)) != nil {
+					failed.Add(1)
+				}
+			}
+		})
+	}
+	defer asking.Wait()
+	defer close(over)
+	stand := func() (n int64, u apart.Usage) {
+		var h hosted
+		session.Ask(false, &h)
+		return asked.Load(), h.Usage
+	}
+	rest(calmFor)
+	then, before := stand()
+	rest(playedFor)
+	now, after := stand()
+	took, cores := after.Since(before)
+	perSecond := float64(now-then) / took.Seconds()
+	b.ReportMetric(0, "ns/op") // the time is fixed
+	b.ReportMetric(cores, "cores")
+	b.ReportMetric(perSecond, "requests/s")
+	b.ReportMetric(perSecond/cores, "requests/s/core")
+	b.ReportMetric(60*perSecond/cores/(heartbeatsAMinute+settingsAMinute+renewalsAMinute), "players/core")
+	if have := failed.Load(); have > 0 {
+		b.Errorf("have %d of %d requests that failed, want none", have, now)
+	}
+}
+
+// sessionPeers are whom a session service asks.
+type sessionPeers struct{ Redis, Origin string }
+
+// serveSession is a session service, configured like the one of the topology.
+func serveSession(in *json.Decoder, out *json.Encoder) error {
+	var peers sessionPeers
+	if err := in.Decode(&peers); err != nil {
+		return err
+	}
+	c := config(platform.Session)
+	c.Session.Redis = peers.Redis
+	c.Session.Keep = 5 * time.Minute
+	c.Session.BeatEvery = platform.DefaultBeatEvery
+	return serveRole(in, out, c, peers.Origin, func(apart.Metrics) hosted { return hosted{} })
+}
