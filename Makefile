@@ -15,7 +15,7 @@ TEST     := $(GO) test -p 1 -count 1
 .PHONY: help build replay verify test fast smoke nightly race bench bench-platform golden setup clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/relapse
 	@$(BUILD) -o bin/relapse .

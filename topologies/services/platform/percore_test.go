@@ -117,46 +117,96 @@ func benchmarkGames(b *testing.B, processes, matches int) (perCore float64) {
 	late, failed := l.lateness(), l.failed.Load()
 	full := total(ask(true))
 
-	cores, seconds := 0.0, 0.0
+	m := matchMeasurement{
+		processes: processes, matches: processes * matches, perSecond: perSecond * float64(processes),
+		then: total(before), now: total(after), late: late, notBegun: failed,
+	}
 	for n, h := range after {
-		took, used := h.Usage.Since(before[n].Usage)
-		cores += used
-		seconds += took.Seconds() / float64(processes)
+		took, cores := h.Usage.Since(before[n].Usage)
+		m.cores += cores
+		m.seconds += took.Seconds() / float64(processes)
 	}
-	then, now := total(before), total(after)
-	all := float64(processes * matches)
-	ended := now.Acknowledged - then.Acknowledged
-	perCore = all / cores
-	b.ReportMetric(0, "ns/op") // the time is fixed
-	b.ReportMetric(perCore, "matches/core")
-	b.ReportMetric(perCore/documentedMatches, "times-documented")
-	b.ReportMetric(cores/float64(processes), "cores/process")
-	b.ReportMetric(ended/seconds, "ended/s")
-	b.ReportMetric(ended/seconds/cores, "ended/s/core")
-	b.ReportMetric((now.Calls-then.Calls)/ended, "calls/match")
-	b.ReportMetric(float64(late.Microseconds())/1000, "lateness-p99-ms")
-	b.ReportMetric((full.Heap-empty.Heap)/all, "B/match") // with what is remembered of those that have ended
-	b.ReportMetric(now.Usage.Resident/float64(processes)/(1<<20), "MiB/process")
+	m.report(b)
+	// With what is remembered of those that have ended.
+	b.ReportMetric((full.Heap-empty.Heap)/float64(m.matches), "B/match")
+	for _, problem := range m.problems() {
+		b.Error(problem)
+	}
+	return m.perCore()
+}
 
-	// Of a benchmark that fails the metrics are not shown, so the errors say what was measured.
-	fail := func(format string, args ...any) {
-		b.Helper()
-		b.Errorf("%.0f matches in %d processes of %.2f cores in all, %.0f ended a second, lateness p99 %v: %s",
-			all, processes, cores, ended/seconds, late, fmt.Sprintf(format, args...))
+// matchMeasurement is of all processes together.
+type matchMeasurement struct {
+	processes, matches int
+	perSecond          float64 // matches that were to begin
+	then, now          hosted  // at its beginning and end
+	cores, seconds     float64
+	late               time.Duration // p99 of results
+	notBegun           int64
+}
+
+func (m *matchMeasurement) perCore() float64 { return float64(m.matches) / m.cores }
+
+func (m *matchMeasurement) ended() float64 { return m.now.Acknowledged - m.then.Acknowledged }
+
+func (m *matchMeasurement) report(b *testing.B) {
+	b.ReportMetric(0, "ns/op") // the time is fixed
+	b.ReportMetric(m.perCore(), "matches/core")
+	b.ReportMetric(m.perCore()/documentedMatches, "times-documented")
+	b.ReportMetric(m.cores/float64(m.processes), "cores/process")
+	b.ReportMetric(m.ended()/m.seconds, "ended/s")
+	b.ReportMetric(m.ended()/m.seconds/m.cores, "ended/s/core")
+	b.ReportMetric((m.now.Calls-m.then.Calls)/m.ended(), "calls/match")
+	b.ReportMetric(float64(m.late.Microseconds())/1000, "lateness-p99-ms")
+	b.ReportMetric(m.now.Usage.Resident/float64(m.processes)/(1<<20), "MiB/process")
+}
+
+// problems says why the matches were not carried, if they were not. The metrics of a
+// benchmark that fails are not shown, so each says what was measured.
+func (m *matchMeasurement) problems() (found []string) {
+	add := func(format string, args ...any) {
+		found = append(found, fmt.Sprintf("%d matches in %d processes of %.2f cores in all, %.0f ended a second, lateness p99 %v: %s",
+			m.matches, m.processes, m.cores, m.ended()/m.seconds, m.late, fmt.Sprintf(format, args...)))
 	}
-	if late > mostLate {
-		fail("want a lateness of %v at most", mostLate)
+	if m.late > mostLate {
+		add("want a lateness of %v at most", mostLate)
 	}
-	if now.Running < 0.99*all || now.Running > 1.05*all {
-		fail("have %.0f matches that are on, want all of them and hardly more: the machine is too slow for this benchmark", now.Running)
+	if all := float64(m.matches); m.now.Running < 0.99*all || m.now.Running > 1.05*all {
+		add("have %.0f matches that are on, want all of them and hardly more: the machine is too slow for this benchmark", m.now.Running)
 	}
-	if want := perSecond * float64(processes) * seconds; ended < 0.98*want {
-		fail("have %.0f results acknowledged, want %.0f", ended, want)
+	if want := m.perSecond * m.seconds; m.ended() < 0.98*want {
+		add("have %.0f results acknowledged, want %.0f", m.ended(), want)
 	}
-	if have := now.CallsFailed - then.CallsFailed; have > 0 || failed > 0 {
-		fail("have %.0f calls of game servers and %d of those who begin matches that failed, want none", have, failed)
+	if have := m.now.CallsFailed - m.then.CallsFailed; have > 0 || m.notBegun > 0 {
+		add("have %.0f calls of game servers that failed and %d matches that did not begin, want none", have, m.notBegun)
 	}
-	return perCore
+	return found
+}
+
+// A run that did not carry its matches must not pass for one that did.
+func TestMatchesThatAreNotCarriedAreAProblem(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(m *matchMeasurement)
+		want   int
+	}{
+		{"all as planned", func(*matchMeasurement) {}, 0},
+		{"late to the bound", func(m *matchMeasurement) { m.late = mostLate }, 0},
+		{"late beyond it", func(m *matchMeasurement) { m.late = mostLate + time.Millisecond }, 1},
+		{"too few that are on", func(m *matchMeasurement) { m.now.Running = 980 }, 1},
+		{"matches that do not end", func(m *matchMeasurement) { m.now.Running = 1100 }, 1},
+		{"too few results", func(m *matchMeasurement) { m.now.Acknowledged = 97 }, 1},
+		{"a call that failed", func(m *matchMeasurement) { m.now.CallsFailed = 1 }, 1},
+		{"a match that did not begin", func(m *matchMeasurement) { m.notBegun = 1 }, 1},
+	} {
+		m := matchMeasurement{
+			processes: 1, matches: 1000, perSecond: 100, cores: 1, seconds: 1, now: hosted{Running: 1000, Acknowledged: 100, Calls: 300},
+		}
+		c.change(&m)
+		if have := m.problems(); len(have) != c.want {
+			t.Errorf("%s: have %d problems %q, want %d", c.name, len(have), have, c.want)
+		}
+	}
 }
 
 // rest lets a part of a benchmark's fixed time pass.

@@ -137,7 +137,9 @@ shared: {redis: '%s', lease: 1500ms}
 	m.report(b)
 	b.ReportMetric((full.Heap-empty.Heap)/float64(all), "B/player")
 	b.ReportMetric(renewal, "redis-µs/renewal")
-	m.check(b)
+	for _, problem := range m.problems() {
+		b.Error(problem)
+	}
 	return m.perCore()
 }
 
@@ -167,16 +169,15 @@ func (m *measurement) report(b *testing.B) {
 	b.ReportMetric(m.now.Slots/each, "connections/harness")
 }
 
-// check fails the benchmark where the players were not carried. Its metrics are not
-// shown then, so the errors say what was measured.
-func (m *measurement) check(b *testing.B) {
-	fail := func(format string, args ...any) {
-		b.Helper()
-		b.Errorf("%d players in %d harnesses of %.2f cores in all, %.0f requests a second, lateness p99 %.1f ms in the worst: %s",
-			m.players, m.harnesses, m.cores, m.perSecond(), milliseconds(m.now.Late), fmt.Sprintf(format, args...))
+// problems says why the players were not carried, if they were not. The metrics of a
+// benchmark that fails are not shown, so each says what was measured.
+func (m *measurement) problems() (found []string) {
+	add := func(format string, args ...any) {
+		found = append(found, fmt.Sprintf("%d players in %d harnesses of %.2f cores in all, %.0f requests a second, lateness p99 %.1f ms in the worst: %s",
+			m.players, m.harnesses, m.cores, m.perSecond(), milliseconds(m.now.Late), fmt.Sprintf(format, args...)))
 	}
 	if m.now.Late > mostLate {
-		fail("want a lateness of %v at most", mostLate)
+		add("want a lateness of %v at most", mostLate)
 	}
 	for _, never := range []struct {
 		what string
@@ -187,19 +188,54 @@ func (m *measurement) check(b *testing.B) {
 		{"times that a player was told something else than before", m.now.Mismatches},
 	} {
 		if never.have != 0 {
-			fail("have %.0f %s, want none", never.have, never.what)
+			add("have %.0f %s, want none", never.have, never.what)
 		}
 	}
 	asked, answered := m.now.Heartbeats-m.then.Heartbeats, m.now.Answered-m.then.Answered
 	if answered < 0.99*asked {
-		fail("have %.0f of %.0f heartbeats answered, want nearly all: the platform is too slow for this benchmark", answered, asked)
+		add("have %.0f of %.0f heartbeats answered, want nearly all: the platform is too slow for this benchmark", answered, asked)
 	}
 	for _, name := range pollNames {
 		have := m.now.Polls[name] - m.then.Polls[name]
 		want := m.planned[name] / 60 * m.seconds * float64(m.players)
 		// Five percent, and what scatters by chance.
 		if math.Abs(have-want) > 0.05*want+4*math.Sqrt(want) {
-			fail("have %.0f polls of %s, want %.0f as planned", have, name, want)
+			add("have %.0f polls of %s, want %.0f as planned", have, name, want)
+		}
+	}
+	return found
+}
+
+// A run that did not carry its players must not pass for one that did.
+func TestPlayersThatAreNotCarriedAreAProblem(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(m *measurement)
+		want   int
+	}{
+		{"all as planned", func(*measurement) {}, 0},
+		{"late to the bound", func(m *measurement) { m.now.Late = mostLate }, 0},
+		{"late beyond it", func(m *measurement) { m.now.Late = mostLate + time.Millisecond }, 1},
+		{"a request that was not sent", func(m *measurement) { m.now.Unsent = 1 }, 1},
+		{"requests that were not sent before", func(m *measurement) { m.then.Unsent, m.now.Unsent = 5, 5 }, 0},
+		{"ranges lost", func(m *measurement) { m.now.Lapses = 1 }, 1},
+		{"a mismatch", func(m *measurement) { m.now.Mismatches = 1 }, 1},
+		{"heartbeats without an answer", func(m *measurement) { m.now.Answered *= 0.98 }, 1},
+		{"too few polls of one kind", func(m *measurement) { m.now.Polls["config"] *= 0.9 }, 1},
+		{"too many", func(m *measurement) { m.now.Polls["config"] *= 1.1 }, 1},
+	} {
+		// 60,000 players for a second.
+		m := measurement{
+			harnesses: 1, players: 60_000, cores: 1, seconds: 1, planned: map[string]float64{"renew": 0.2, "config": 4, "heartbeat": 4},
+			then: standing{Polls: map[string]float64{}},
+			now: standing{
+				Requests: 8200, Heartbeats: 4000, Answered: 4000,
+				Polls: map[string]float64{"renew": 200, "config": 4000, "heartbeat": 4000},
+			},
+		}
+		c.change(&m)
+		if have := m.problems(); len(have) != c.want {
+			t.Errorf("%s: have %d problems %q, want %d", c.name, len(have), have, c.want)
 		}
 	}
 }
