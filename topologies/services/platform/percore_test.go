@@ -65,36 +65,48 @@ func BenchmarkMatchesPerCore(b *testing.B) {
 		{1, 4 * growing},
 	} {
 		b.Run(fmt.Sprintf("processes=%d/matches=%d", c.processes, c.matches), func(b *testing.B) {
-			perCore := benchmarkGames(b, c.processes, c.matches)
+			defer debug.SetGCPercent(debug.SetGCPercent(800)) // it shares the machine with what is measured
+			m := measure(b, trial{c.processes, c.matches, matchLasts, calmFor, playedFor})
+			m.report(b)
+			for _, problem := range m.problems() {
+				b.Error(problem)
+			}
 			if c.matches != growing {
 				return
 			}
 			if c.processes == 1 {
-				alone = perCore
+				alone = m.perCore()
 			}
 			if alone > 0 {
-				b.ReportMetric(perCore/alone, "of-one")
+				b.ReportMetric(m.perCore()/alone, "of-one")
 			}
 		})
 	}
 }
 
-// benchmarkGames has so many matches be on at once in each of so many processes, and
-// gives how many that is on a core.
-func benchmarkGames(b *testing.B, processes, matches int) (perCore float64) {
-	defer debug.SetGCPercent(debug.SetGCPercent(800)) // it shares the machine with what is measured
-	l := newLeague(b)
+// trial is what is measured.
+type trial struct {
+	processes, matches int           // matches that are on in each process
+	lasts              time.Duration // of a match
+	calm, played       time.Duration
+}
+
+// measure has matches begin at an even rate, first until as many end, then calmly, then
+// while it is measured.
+func measure(tb testing.TB, t trial) *matchMeasurement {
+	tb.Helper()
+	l := newLeague(tb, t.lasts)
 	var running []*apart.Process
 	var clients []*api.Client
-	for range processes {
+	for range t.processes {
 		var address string
-		games := apart.Start(b, "games", "GOMAXPROCS=1", "GODEBUG=schedtrace=2000000000")
-		games.Ask(l.address, &address)
+		games := apart.Start(tb, "games", "GOMAXPROCS=1", "GODEBUG=schedtrace=2000000000")
+		games.Ask(gamesOf{Peers: l.address, Lasts: t.lasts}, &address)
 		client, err := api.NewClient(address, "relapse-platform")
 		if err != nil {
-			b.Fatal(err)
+			tb.Fatal(err)
 		}
-		b.Cleanup(client.Close)
+		tb.Cleanup(client.Close)
 		running, clients = append(running, games), append(clients, client)
 	}
 	ask := func(weigh bool) (all []hosted) {
@@ -106,33 +118,25 @@ func benchmarkGames(b *testing.B, processes, matches int) (perCore float64) {
 		return all
 	}
 	empty := total(ask(true))
-	perSecond := float64(matches) / matchLasts.Seconds() // of each process
-	stop := l.start(clients, perSecond)
+	perSecond := float64(t.matches) / t.lasts.Seconds() // of each process
+	stop := l.start(tb.Context(), clients, perSecond)
 	defer stop()
-	rest(matchLasts + calmFor)
+	rest(t.lasts + t.calm)
 	l.forget()
 	before := ask(false)
-	rest(playedFor)
+	rest(t.played)
 	after := ask(false)
-	late, failed := l.lateness(), l.failed.Load()
-	full := total(ask(true))
-
-	m := matchMeasurement{
-		processes: processes, matches: processes * matches, perSecond: perSecond * float64(processes),
-		then: total(before), now: total(after), late: late, notBegun: failed,
+	m := &matchMeasurement{
+		processes: t.processes, matches: t.processes * t.matches, perSecond: perSecond * float64(t.processes),
+		then: total(before), now: total(after), late: l.lateness(), notBegun: l.failed.Load(),
 	}
+	m.heap = (total(ask(true)).Heap - empty.Heap) / float64(m.matches)
 	for n, h := range after {
 		took, cores := h.Usage.Since(before[n].Usage)
 		m.cores += cores
-		m.seconds += took.Seconds() / float64(processes)
+		m.seconds += took.Seconds() / float64(t.processes)
 	}
-	m.report(b)
-	// With what is remembered of those that have ended.
-	b.ReportMetric((full.Heap-empty.Heap)/float64(m.matches), "B/match")
-	for _, problem := range m.problems() {
-		b.Error(problem)
-	}
-	return m.perCore()
+	return m
 }
 
 // matchMeasurement is of all processes together.
@@ -143,6 +147,7 @@ type matchMeasurement struct {
 	cores, seconds     float64
 	late               time.Duration // p99 of results
 	notBegun           int64
+	heap               float64 // bytes for a match, with what is remembered of those that have ended
 }
 
 func (m *matchMeasurement) perCore() float64 { return float64(m.matches) / m.cores }
@@ -159,6 +164,7 @@ func (m *matchMeasurement) report(b *testing.B) {
 	b.ReportMetric((m.now.Calls-m.then.Calls)/m.ended(), "calls/match")
 	b.ReportMetric(float64(m.late.Microseconds())/1000, "lateness-p99-ms")
 	b.ReportMetric(m.now.Usage.Resident/float64(m.processes)/(1<<20), "MiB/process")
+	b.ReportMetric(m.heap, "B/match")
 }
 
 // problems says why the matches were not carried, if they were not. The metrics of a
@@ -181,6 +187,27 @@ func (m *matchMeasurement) problems() (found []string) {
 		add("have %.0f calls of game servers that failed and %d matches that did not begin, want none", have, m.notBegun)
 	}
 	return found
+}
+
+// What is measured is there: game servers in processes of their own play what is begun on
+// them. How fast, is nothing for a test.
+func TestMatchesAreMeasured(t *testing.T) {
+	m := measure(t, trial{processes: 2, matches: 40, lasts: 500 * time.Millisecond, calm: 300 * time.Millisecond, played: time.Second})
+	if m.notBegun > 0 || m.now.CallsFailed > 0 {
+		t.Errorf("have %d matches that did not begin and %v calls that failed, want none", m.notBegun, m.now.CallsFailed)
+	}
+	for _, c := range []struct {
+		what string
+		have float64
+	}{
+		{"cores", m.cores}, {"seconds", m.seconds}, {"matches that ended", m.ended()}, {"matches that are on", m.now.Running},
+		{"calls", m.now.Calls - m.then.Calls}, {"bytes for a match", m.heap}, {"bytes resident", m.now.Usage.Resident},
+		{"lateness", m.late.Seconds()},
+	} {
+		if c.have <= 0 {
+			t.Errorf("%s: have %v, want more than none", c.what, c.have)
+		}
+	}
 }
 
 // A run that did not carry its matches must not pass for one that did.
@@ -215,8 +242,8 @@ func rest(d time.Duration) { <-time.After(d) }
 // league begins matches at their time, whatever the game servers do, and is all whom
 // these ask: results, provisioning and agent select. It is the origin of settings, too.
 type league struct {
-	b       *testing.B
 	address string
+	lasts   time.Duration // of a match
 	began   time.Time
 	failed  atomic.Int64 // matches that could not be begun
 
@@ -224,12 +251,12 @@ type league struct {
 	late *hdrhistogram.Histogram // of results, in microseconds
 }
 
-func newLeague(b *testing.B) *league {
-	b.Helper()
-	l := &league{b: b, late: hdrhistogram.New(1, time.Minute.Microseconds(), 3)}
+func newLeague(tb testing.TB, lasts time.Duration) *league {
+	tb.Helper()
+	l := &league{lasts: lasts, late: hdrhistogram.New(1, time.Minute.Microseconds(), 3)}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	l.address = listener.Addr().String()
 	server := &http.Server{Handler: l}
@@ -238,7 +265,7 @@ func newLeague(b *testing.B) *league {
 		defer close(served)
 		_ = server.Serve(listener) // until it is closed
 	}()
-	b.Cleanup(func() {
+	tb.Cleanup(func() {
 		server.Close()
 		<-served
 	})
@@ -246,8 +273,8 @@ func newLeague(b *testing.B) *league {
 }
 
 // start begins matches in every process, so many a second in each, until it is stopped.
-func (l *league) start(clients []*api.Client, perSecond float64) (stop func()) {
-	ctx, cancel := context.WithCancel(l.b.Context())
+func (l *league) start(ctx context.Context, clients []*api.Client, perSecond float64) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
 	l.began = time.Now()
 	var working sync.WaitGroup
 	for n, client := range clients {
@@ -329,7 +356,7 @@ func (l *league) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		l.note(now - at - matchLasts)
+		l.note(now - at - l.lasts)
 		w.WriteHeader(http.StatusCreated)
 	case strings.HasPrefix(path, "/documents/"):
 		_, _ = io.WriteString(w, `{"version": 1, "settings": {"cohort": "1"}}`)
@@ -388,17 +415,23 @@ func total(all []hosted) (sum hosted) {
 	return sum
 }
 
+// gamesOf are what a process of game servers is told first.
+type gamesOf struct {
+	Peers string        // host:port of all whom they ask
+	Lasts time.Duration // of a match
+}
+
 // serveGames is a process of game servers, configured like one of the topology but for
-// the length of its matches. It is told whom they ask.
+// the length of its matches.
 func serveGames(in *json.Decoder, out *json.Encoder) error {
-	var peers string
-	if err := in.Decode(&peers); err != nil {
+	var of gamesOf
+	if err := in.Decode(&of); err != nil {
 		return err
 	}
 	c := config(platform.Games)
 	c.Provisioning.Lease = platform.DefaultLease
-	c.Games = platform.GamesConfig{Length: matchLasts, Recorders: 64}
-	return serveRole(in, out, c, peers, func(m apart.Metrics) (h hosted) {
+	c.Games = platform.GamesConfig{Length: of.Lasts, Recorders: 64}
+	return serveRole(in, out, c, of.Peers, func(m apart.Metrics) (h hosted) {
 		h.Running = m.Sum("relapse_games_running")
 		h.Acknowledged = m.Sum("relapse_results_acknowledged_total")
 		h.Calls = m.Sum("relapse_calls_total")

@@ -1,6 +1,7 @@
 package platform_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -30,30 +31,47 @@ const (
 //
 // players/core is for how many players that is enough, with their renewals.
 func BenchmarkSessionPerCore(b *testing.B) {
+	perSecond, cores, failed := askSession(b, calmFor, playedFor)
+	b.ReportMetric(0, "ns/op") // the time is fixed
+	b.ReportMetric(cores, "cores")
+	b.ReportMetric(perSecond, "requests/s")
+	b.ReportMetric(perSecond/cores, "requests/s/core")
+	b.ReportMetric(60*perSecond/cores/(heartbeatsAMinute+settingsAMinute+renewalsAMinute), "players/core")
+	if failed > 0 {
+		b.Errorf("have %d requests that failed, want none", failed)
+	}
+}
+
+func TestASessionServiceIsMeasured(t *testing.T) {
+	perSecond, cores, failed := askSession(t, 0, 200*time.Millisecond)
+	if perSecond <= 0 || cores <= 0 || failed > 0 {
+		t.Errorf("have %v requests a second with %v cores, of which %d failed, want some and none", perSecond, cores, failed)
+	}
+}
+
+// askSession keeps a session service busy.
+func askSession(tb testing.TB, calm, played time.Duration) (perSecond, cores float64, failures int64) {
+	tb.Helper()
 	const (
 		askers = 24
 		online = 100_000
 	)
-	l := newLeague(b) // which is the origin of the settings
-	session := apart.Start(b, "session", "GOMAXPROCS=1", "GODEBUG=schedtrace=2000000000")
+	l := newLeague(tb, time.Minute) // which is the origin of the settings
+	server := redistest.Start(tb)
+	session := apart.Start(tb, "session", "GOMAXPROCS=1", "GODEBUG=schedtrace=2000000000")
 	var address string
-	session.Ask(sessionPeers{Redis: redistest.Start(b).Address, Origin: l.address}, &address)
+	session.Ask(sessionPeers{Redis: server.Address, Origin: l.address}, &address)
 	client, err := api.NewClient(address, "relapse-platform")
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
-	b.Cleanup(client.Close)
-	var asked, failed atomic.Int64
-	over := make(chan struct{})
+	tb.Cleanup(client.Close)
+	var asked, answered, failed atomic.Int64
+	ctx, stop := context.WithCancel(tb.Context())
 	var asking sync.WaitGroup
 	for range askers {
 		asking.Go(func() {
-			for {
-				select {
-				case <-over:
-					return
-				default:
-				}
+			for ctx.Err() == nil {
 				n := asked.Add(1)
 				method, path := http.MethodPost, fmt.Sprintf("/heartbeat?player=%d", n%online)
 				if n%5 == 0 {
@@ -61,31 +79,25 @@ func BenchmarkSessionPerCore(b *testing.B) {
 				}
 				if client.Call(method, path, nil, nil, time.Now().Add(2*time.Second)) != nil {
 					failed.Add(1)
+					continue
 				}
+				answered.Add(1)
 			}
 		})
 	}
 	defer asking.Wait()
-	defer close(over)
+	defer stop()
 	stand := func() (n int64, u apart.Usage) {
 		var h hosted
 		session.Ask(false, &h)
-		return asked.Load(), h.Usage
+		return answered.Load(), h.Usage
 	}
-	rest(calmFor)
+	rest(calm)
 	then, before := stand()
-	rest(playedFor)
+	rest(played)
 	now, after := stand()
 	took, cores := after.Since(before)
-	perSecond := float64(now-then) / took.Seconds()
-	b.ReportMetric(0, "ns/op") // the time is fixed
-	b.ReportMetric(cores, "cores")
-	b.ReportMetric(perSecond, "requests/s")
-	b.ReportMetric(perSecond/cores, "requests/s/core")
-	b.ReportMetric(60*perSecond/cores/(heartbeatsAMinute+settingsAMinute+renewalsAMinute), "players/core")
-	if have := failed.Load(); have > 0 {
-		b.Errorf("have %d of %d requests that failed, want none", have, now)
-	}
+	return float64(now-then) / took.Seconds(), cores, failed.Load()
 }
 
 // sessionPeers are whom a session service asks.

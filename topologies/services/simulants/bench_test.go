@@ -34,9 +34,9 @@ func servePlatform(in *json.Decoder, out *json.Encoder) error {
 }
 
 // startPlatform starts the platform of a benchmark and gives its address.
-func startPlatform(b *testing.B) (address string) {
-	b.Helper()
-	apart.Start(b, "platform").Hear(&address)
+func startPlatform(tb testing.TB) (address string) {
+	tb.Helper()
+	apart.Start(tb, "platform").Hear(&address)
 	return address
 }
 

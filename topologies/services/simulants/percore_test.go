@@ -57,27 +57,39 @@ func BenchmarkPlayersPerCore(b *testing.B) {
 		{1, 25_000}, {1, 100_000},
 	} {
 		b.Run(fmt.Sprintf("harnesses=%d/players=%d", c.harnesses, c.players), func(b *testing.B) {
-			perCore := benchmarkHarnesses(b, c.harnesses, c.players)
+			m := measure(b, trial{c.harnesses, c.players, allLogins, calmFor, playedFor})
+			m.report(b)
+			for _, problem := range m.problems() {
+				b.Error(problem)
+			}
 			if c.players != documentedHarness {
 				return
 			}
 			if c.harnesses == 1 {
-				alone = perCore
+				alone = m.perCore()
 			}
 			if alone > 0 {
-				b.ReportMetric(perCore/alone, "of-one")
+				b.ReportMetric(m.perCore()/alone, "of-one")
 			}
 		})
 	}
 }
 
-// benchmarkHarnesses has so many harnesses play so many players each, and gives how many
-// that is on a core.
-func benchmarkHarnesses(b *testing.B, harnesses, players int) (perCore float64) {
-	server := redistest.Start(b)
+// trial is what is measured.
+type trial struct {
+	harnesses, players int // players of each harness
+	logins             int // a second, of all harnesses
+	calm, played       time.Duration
+}
+
+// measure has harnesses play, first to the last login, then calmly, then while it is
+// measured.
+func measure(tb testing.TB, p trial) *measurement {
+	tb.Helper()
+	server := redistest.Start(tb)
 	client := server.Client()
-	b.Cleanup(func() { client.Close() })
-	all := harnesses * players
+	tb.Cleanup(func() { client.Close() })
+	all := p.harnesses * p.players
 	// There are more numbers than players, so that no range is too small by one.
 	document := fmt.Sprintf(`
 target: %s
@@ -88,10 +100,10 @@ login_rate: %d
 polls: {renew: 5m, config: 15s, heartbeat: 15s}
 scenarios: {match: 45m, buy: 1h, skin: 30m}
 shared: {redis: '%s', lease: 1500ms}
-`, startPlatform(b), all+all/8, sharedRanges, allLogins/harnesses, server.Address)
+`, startPlatform(tb), all+all/8, sharedRanges, p.logins/p.harnesses, server.Address)
 	var running []*apart.Process
-	for n := range harnesses {
-		h := apart.Start(b, "harness", "GOMAXPROCS=1", "GODEBUG=schedtrace=2000000000")
+	for n := range p.harnesses {
+		h := apart.Start(tb, "harness", "GOMAXPROCS=1", "GODEBUG=schedtrace=2000000000")
 		h.Tell(member{ID: fmt.Sprintf("harness-%d", n+1), Document: document})
 		running = append(running, h)
 	}
@@ -103,44 +115,39 @@ shared: {redis: '%s', lease: 1500ms}
 		}
 		return all
 	}
-	within(b, 10*time.Second, "every harness has its share of the ranges", func() bool {
+	within(tb, 10*time.Second, "every harness has its share of the ranges", func() bool {
 		for _, s := range ask(demand{}) {
-			if s.Ranges != float64(sharedRanges/harnesses) {
+			if s.Ranges != float64(sharedRanges/p.harnesses) {
 				return false
 			}
 		}
 		return true
 	})
 	empty := ask(demand{Weigh: true}).total()
-	each := float64(players)
+	each := float64(p.players)
 	ask(demand{Players: &each})
-	ramp := time.Duration(all) * time.Second / allLogins
-	within(b, ramp+10*time.Second, fmt.Sprintf("%d players have signed in", all), func() bool {
+	ramp := time.Duration(all) * time.Second / time.Duration(p.logins)
+	within(tb, ramp+10*time.Second, fmt.Sprintf("%d players have signed in", all), func() bool {
 		return ask(demand{}).total().SignedIn == float64(all)
 	})
-	rest(calmFor)
-	if err := client.ConfigResetStat(b.Context()).Err(); err != nil {
-		b.Fatal(err)
+	rest(p.calm)
+	if err := client.ConfigResetStat(tb.Context()).Err(); err != nil {
+		tb.Fatal(err)
 	}
 	before := ask(demand{Forget: true})
-	rest(playedFor)
+	rest(p.played)
 	after := ask(demand{})
-	renewal := perCall(b, client, "evalsha")
-	full := ask(demand{Weigh: true}).total()
-
-	m := measurement{harnesses: harnesses, players: all, then: before.total(), now: after.total(), planned: before[0].Planned}
+	m := &measurement{
+		harnesses: p.harnesses, players: all, then: before.total(), now: after.total(), planned: before[0].Planned,
+		renewal: perCall(tb, client, "evalsha"),
+	}
+	m.heap = (ask(demand{Weigh: true}).total().Heap - empty.Heap) / float64(all)
 	for n, s := range after {
 		took, cores := s.Usage.Since(before[n].Usage)
 		m.cores += cores
-		m.seconds += took.Seconds() / float64(harnesses)
+		m.seconds += took.Seconds() / float64(p.harnesses)
 	}
-	m.report(b)
-	b.ReportMetric((full.Heap-empty.Heap)/float64(all), "B/player")
-	b.ReportMetric(renewal, "redis-µs/renewal")
-	for _, problem := range m.problems() {
-		b.Error(problem)
-	}
-	return m.perCore()
+	return m
 }
 
 // measurement is of all harnesses together.
@@ -148,6 +155,8 @@ type measurement struct {
 	harnesses, players int
 	then, now          standing // at its beginning and end
 	cores, seconds     float64
+	heap               float64            // bytes for a player
+	renewal            float64            // microseconds of Redis
 	planned            map[string]float64 // polls of a player in a minute, by name
 }
 
@@ -167,6 +176,8 @@ func (m *measurement) report(b *testing.B) {
 	b.ReportMetric(milliseconds(m.now.Late), "lateness-p99-ms")
 	b.ReportMetric(m.now.Usage.Resident/each/(1<<20), "MiB/harness")
 	b.ReportMetric(m.now.Slots/each, "connections/harness")
+	b.ReportMetric(m.heap, "B/player")
+	b.ReportMetric(m.renewal, "redis-µs/renewal")
 }
 
 // problems says why the players were not carried, if they were not. The metrics of a
@@ -204,6 +215,27 @@ func (m *measurement) problems() (found []string) {
 		}
 	}
 	return found
+}
+
+// What is measured is there: harnesses in processes of their own play what is asked of
+// all of them. How fast, is nothing for a test.
+func TestHarnessesAreMeasured(t *testing.T) {
+	m := measure(t, trial{harnesses: 2, players: 300, logins: 2000, played: time.Second})
+	if m.players != 600 || m.now.SignedIn != 600 || m.now.Ranges != sharedRanges {
+		t.Errorf("have %d players to play, %v signed in and %v ranges, want 600, 600 and %d", m.players, m.now.SignedIn, m.now.Ranges, sharedRanges)
+	}
+	for _, c := range []struct {
+		what string
+		have float64
+	}{
+		{"cores", m.cores}, {"seconds", m.seconds}, {"requests a second", m.perSecond()}, {"bytes for a player", m.heap},
+		{"bytes resident", m.now.Usage.Resident}, {"connections", m.now.Slots}, {"microseconds of a renewal", m.renewal},
+		{"planned heartbeats", m.planned["heartbeat"]},
+	} {
+		if c.have <= 0 {
+			t.Errorf("%s: have %v, want more than none", c.what, c.have)
+		}
+	}
 }
 
 // A run that did not carry its players must not pass for one that did.
@@ -244,21 +276,21 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 
 // within asks whether a condition holds a few times a second, so that asking costs
 // little of what is measured.
-func within(b *testing.B, most time.Duration, what string, holds func() bool) {
-	b.Helper()
+func within(tb testing.TB, most time.Duration, what string, holds func() bool) {
+	tb.Helper()
 	for deadline := time.Now().Add(most); !holds(); rest(200 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			b.Fatalf("not within %v: %s: the machine is too slow for this benchmark", most, what)
+			tb.Fatalf("not within %v: %s: the machine is too slow for this benchmark", most, what)
 		}
 	}
 }
 
 // perCall gives what a call of a command has taken Redis on the average, in microseconds.
-func perCall(b *testing.B, client *redis.Client, command string) float64 {
-	b.Helper()
-	stats, err := client.Info(b.Context(), "commandstats").Result()
+func perCall(tb testing.TB, client *redis.Client, command string) float64 {
+	tb.Helper()
+	stats, err := client.Info(tb.Context(), "commandstats").Result()
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	for line := range strings.Lines(stats) {
 		fields, found := strings.CutPrefix(strings.TrimSpace(line), "cmdstat_"+command+":")
@@ -269,13 +301,13 @@ func perCall(b *testing.B, client *redis.Client, command string) float64 {
 			if value, found := strings.CutPrefix(field, "usec_per_call="); found {
 				took, err := strconv.ParseFloat(value, 64)
 				if err != nil {
-					b.Fatal(err)
+					tb.Fatal(err)
 				}
 				return took
 			}
 		}
 	}
-	b.Fatalf("Redis was never asked for %s: %s", command, stats)
+	tb.Fatalf("Redis was never asked for %s: %s", command, stats)
 	return 0
 }
 
@@ -318,6 +350,7 @@ func (all standings) total() standing {
 		sum.Late = max(sum.Late, s.Late)
 		sum.Usage.Resident += s.Usage.Resident
 		sum.Heap += s.Heap
+		sum.Ranges += s.Ranges
 		sum.SignedIn += s.SignedIn
 		sum.Slots += s.Slots
 		sum.Requests += s.Requests
