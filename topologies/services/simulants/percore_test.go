@@ -90,7 +90,7 @@ func measure(tb testing.TB, p trial) *measurement {
 	client := server.Client()
 	tb.Cleanup(func() { client.Close() })
 	all := p.harnesses * p.players
-	// There are more numbers than players, so that no range is too small by one.
+	// There are twice as many numbers as players, so that no range is too small.
 	document := fmt.Sprintf(`
 target: %s
 seed: 7
@@ -100,7 +100,7 @@ login_rate: %d
 polls: {renew: 5m, config: 15s, heartbeat: 15s}
 scenarios: {match: 45m, buy: 1h, skin: 30m}
 shared: {redis: '%s', lease: 1500ms}
-`, startPlatform(tb), all+all/8, sharedRanges, p.logins/p.harnesses, server.Address)
+`, startPlatform(tb), 2*all, sharedRanges, p.logins/p.harnesses, server.Address)
 	var running []*apart.Process
 	for n := range p.harnesses {
 		h := apart.Start(tb, "harness", "GOMAXPROCS=1", "GODEBUG=schedtrace=2000000000")
