@@ -25,11 +25,13 @@ const (
 )
 
 // BenchmarkSessionPerCore gives what a core of the session service carries: it has one,
-// and is asked for heartbeats and settings, four to one, by so many at once that it is
-// always busy. It writes the heartbeats to a Redis server and keeps the settings; the
-// CPU time of Redis, of the origin and of those who ask is not counted.
+// and is asked for heartbeats and settings, four to one, as fast as this process can. It
+// writes the heartbeats to a Redis server and keeps the settings; the CPU time of Redis,
+// of the origin and of those who ask is not counted.
 //
-// players/core is for how many players that is enough, with their renewals.
+// players/core is for how many players a core is enough, with their renewals. Where cores
+// is less than one, those who ask were what was slow, and the figures of a core are
+// quotients: what was carried is requests/s.
 func BenchmarkSessionPerCore(b *testing.B) {
 	perSecond, cores, failed := askSession(b, calmFor, playedFor)
 	b.ReportMetric(0, "ns/op") // the time is fixed
