@@ -12,10 +12,10 @@ export PATH := $(CURDIR)/bin:$(PATH)
 # Tests share one engine and one machine: packages go one after the other.
 TEST     := $(GO) test -p 1 -count 1
 
-.PHONY: help build replay verify test fast smoke nightly race bench golden setup clean
+.PHONY: help build replay verify test fast smoke nightly race bench bench-platform golden setup clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/relapse
 	@$(BUILD) -o bin/relapse .
@@ -43,6 +43,9 @@ race: setup ## tests under the race detector
 
 bench: build ## measure: cost of a proxied link, timing of faults, judging
 	$(GO) test -run '^$$' -bench . -benchtime 2s -p 1 ./...
+
+bench-platform: ## measure: players and fake matches a core, from one process to four; on a quiet machine
+	$(GO) test -run '^$$' -bench 'PerCore|PerHeartbeat' -benchtime 1x -p 1 ./topologies/services/simulants ./topologies/services/platform
 
 golden: ## rewrite golden files after a change that is meant
 	$(GO) test . ./topologies ./faults ./replays ./reports -update

@@ -1,66 +1,43 @@
 package simulants_test
 
 import (
-	"bufio"
+	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"runtime"
 	"runtime/debug"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"relapse/topologies/services/apart"
 )
 
-// servePlatform in the environment has the test's program be the platform of a
-// benchmark, in a process of its own: its CPU time is nobody's who plays.
-const servePlatform = "RELAPSE_SIMULANTS_PLATFORM"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(servePlatform) == "" {
-		os.Exit(m.Run())
-	}
+	apart.Main(m, map[string]apart.Part{"platform": servePlatform, "harness": serveHarness})
+}
+
+// servePlatform is the platform of a benchmark. It says at which address it answers.
+func servePlatform(in *json.Decoder, out *json.Encoder) error {
+	debug.SetGCPercent(800) // it shares the machine with what is measured
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return err
 	}
-	fmt.Println(listener.Addr())
-	go http.Serve(listener, newPlatform(35*time.Minute))
-	_, _ = io.Copy(io.Discard, os.Stdin) // until the benchmark is over
+	p := newPlatform(35 * time.Minute)
+	p.lastsMS = time.Hour.Milliseconds() // of a token: players renew theirs sooner
+	go http.Serve(listener, p)
+	if err := out.Encode("http://" + listener.Addr().String()); err != nil {
+		return err
+	}
+	_ = in.Decode(new(any)) // until the benchmark is over
+	return nil
 }
 
 // startPlatform starts the platform of a benchmark and gives its address.
-func startPlatform(b *testing.B) string {
-	b.Helper()
-	command := exec.Command(os.Args[0])
-	command.Env = append(os.Environ(), servePlatform+"=1", "GOGC=800")
-	command.Stderr = os.Stderr
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	stdin, err := command.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	stdout, err := command.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		stdin.Close()
-		command.Wait()
-	})
-	address, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		b.Fatal(err)
-	}
-	return "http://" + strings.TrimSpace(address)
+func startPlatform(tb testing.TB) (address string) {
+	tb.Helper()
+	apart.Start(tb, "platform").Hear(&address)
+	return address
 }
 
 // BenchmarkPlayers plays for a fixed time, whatever b.N is: run it with -benchtime 1x.
@@ -99,7 +76,7 @@ think: 3s
 retry_after: 500ms
 match: {ask: 2s, ask_playing: 15s, granted_within: 2s}
 `, speed, players, loginRate))
-	before := heap()
+	before := apart.Heap()
 	h, stop := run(b, conf, nil)
 	defer stop()
 	order(b, h, map[string]float64{"players": float64(players)})
@@ -109,10 +86,9 @@ match: {ask: 2s, ask_playing: 15s, granted_within: 2s}
 		b.Fatalf("have %v players signed in after %v, want %d: the machine is too slow for this benchmark", have, ramp, players)
 	}
 	requests := func() float64 { return sum(b, h, "relapse_attempts_total") }
-	cpu, sent, began := cpuTime(b), requests(), time.Now()
+	sent, since := requests(), used(b)
 	rest(measured)
-	took := time.Since(began)
-	cores := (cpuTime(b) - cpu).Seconds() / took.Seconds()
+	took, cores := used(b).Since(since)
 	perSecond := (requests() - sent) / took.Seconds()
 	b.ReportMetric(0, "ns/op") // the time is fixed
 	b.ReportMetric(float64(players)/cores, "players/core")
@@ -121,7 +97,7 @@ match: {ask: 2s, ask_playing: 15s, granted_within: 2s}
 	b.ReportMetric(perSecond/cores, "requests/s/core")
 	b.ReportMetric(60*perSecond/float64(players), "requests/player-minute")
 	b.ReportMetric(float64(h.LatenessP99().Microseconds())/1000, "lateness-p99-ms")
-	b.ReportMetric((heap()-before)/float64(players), "bytes/player")
+	b.ReportMetric((apart.Heap()-before)/float64(players), "bytes/player")
 	if all, ok := sum(b, h, "relapse_requests_total", "op", "heartbeat"), sum(b, h, "relapse_requests_total", "op", "heartbeat", "outcome", "ok"); ok < 0.99*all {
 		b.Errorf("have %v of %v heartbeats answered, want nearly all: the platform is too slow for this benchmark", ok, all)
 	}
@@ -133,19 +109,12 @@ match: {ask: 2s, ask_playing: 15s, granted_within: 2s}
 // rest lets a part of a benchmark's fixed time pass.
 func rest(d time.Duration) { <-time.After(d) }
 
-// heap is what is on the heap and on stacks, without garbage.
-func heap() float64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return float64(m.HeapAlloc + m.StackInuse)
-}
-
-func cpuTime(b *testing.B) time.Duration {
+// used is what this process has used.
+func used(b *testing.B) apart.Usage {
 	b.Helper()
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+	u, err := apart.Used()
+	if err != nil {
 		b.Fatal(err)
 	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	return u
 }

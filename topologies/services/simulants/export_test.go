@@ -10,6 +10,15 @@ const PlayerBytes = int(unsafe.Sizeof(player{})) + int(activities)*int(unsafe.Si
 // WheelSize is how many ticks a wheel takes to go round.
 const WheelSize = wheelSize
 
+// ForgetLateness has [Harness.LatenessP99] be of the requests from now on.
+func (h *Harness) ForgetLateness() {
+	for _, s := range h.shards {
+		s.mu.Lock()
+		s.lateness.Reset()
+		s.mu.Unlock()
+	}
+}
+
 // Due is an entry with its time.
 type Due struct {
 	Entry int32
