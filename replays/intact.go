@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -55,7 +56,10 @@ func (e *edits) refuse(r *Record) error {
 	}
 	path := filepath.Join(r.Dir, planFile)
 	inc, err := e.incident(r)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrDamaged): // it says so itself
+		return err
+	case err != nil:
 		return damaged(filepath.Join(r.Dir, incidentFolder), "what was to be played cannot be read: %w", err)
 	}
 	made, err := inc.Plan(r.Plan.Arm, r.Plan.Seed)

@@ -29,7 +29,10 @@ func TestEditedPlans(t *testing.T) {
 		{"another incident", func(p *replays.Plan) { p.Incident = "large" }, `incident is "large", and by the incident beside it "small"`},
 		{"another role", func(p *replays.Plan) { p.Role = replays.RoleFix }, `role is "fix", and by the incident beside it "unfixed"`},
 		{"a phase longer", func(p *replays.Plan) { p.Phases[2].End = 13 }, "phases[after].end is 13, and by the incident beside it 12"},
-		{"a phase fewer", func(p *replays.Plan) { p.Phases = p.Phases[:2] }, "phases has 2 entries, and by the incident beside it 3"},
+		{"a phase fewer", func(p *replays.Plan) { p.Phases = p.Phases[:2] }, "fault narrow is held from 0 s to 12 s, of 8 s"},
+		{"a phase more", func(p *replays.Plan) {
+			p.Phases = append(p.Phases, replays.PlannedPhase{Name: "more", Start: 12, End: 13})
+		}, "phases has 4 entries, and by the incident beside it 3"},
 		{"less traffic", func(p *replays.Plan) { p.Phases[1].Traffic["players"]["ask"] = 10 }, "phases[broken].traffic.players.ask is 10, and by the incident beside it 100"},
 		{"another fault", func(p *replays.Plan) { p.Faults[1].Kind = "jitter" }, `faults[slow].kind is "jitter", and by the incident beside it "latency"`},
 		{"a milder fault", func(p *replays.Plan) { p.Faults[1].Parameters = "latency: 10ms" }, "faults[slow].parameters is"},
