@@ -15,14 +15,15 @@ import (
 	"relapse/topologies"
 )
 
-// The tester is tested: incidents that are wrong on purpose must be caught.
-var _ = Describe("a mutated incident is caught", Ordered, Label("smoke", "nightly", "mutations"), func() {
+// The tester is tested: incidents that are wrong on purpose must be caught. What needs
+// no play is seen before each change lands.
+var _ = Describe("a mutated incident is caught", Ordered, Label("nightly", "mutations"), func() {
 	const original = "account-service"
 	verdict := func(ctx SpecContext, mutate func(dir string), arms ...string) replays.Verdict {
 		return mutated(ctx, original, original, mutate, arms...)
 	}
 
-	It("without its trigger it is refused before anything is played", func() {
+	It("without its trigger it is refused before anything is played", Label("smoke"), func() {
 		dir := copyIncident(original, original)
 		replace("incident.yaml", "faults: [more-token-checks]}", "faults: []}")(dir)
 		_, err := replays.Find(dir)
@@ -43,7 +44,7 @@ var _ = Describe("a mutated incident is caught", Ordered, Label("smoke", "nightl
 		}
 	}
 
-	It("a fix whose overlay is empty is refused before anything is played", func() {
+	It("a fix whose overlay is empty is refused before anything is played", Label("smoke"), func() {
 		dir := copyIncident(original, original)
 		emptied("services: {}\n")(dir)
 		_, err := replays.Find(dir)
