@@ -9,8 +9,7 @@ COMMIT   := $(shell git rev-parse HEAD 2>/dev/null)$(shell git diff --quiet HEAD
 BUILD    := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)'
 # Programs that setup fetched.
 export PATH := $(CURDIR)/bin:$(PATH)
-# Tests share one engine and one machine: packages go one after the other. Those of
-# services need no engine, and go two at a time.
+# Tests share one engine and one machine: packages go one after the other.
 TEST     := $(GO) test -p 1 -count 1
 
 .PHONY: help build replay verify test fast smoke nightly race bench bench-platform golden setup clean
@@ -31,8 +30,7 @@ test: setup fast smoke ## everything that must pass before a change lands
 
 fast: ## vet, and all tests but the plays
 	$(GO) vet ./...
-	$(TEST) -vet=off $$($(GO) list ./... | grep -v -e /suites$$ -e /services)
-	$(GO) test -p 2 -count 1 -vet=off ./topologies/services/...
+	$(TEST) -vet=off $$($(GO) list ./... | grep -v /suites$$)
 
 smoke: build ## play healthy, unfixed and one fix of every incident; guard the imports
 	$(TEST) -timeout 20m ./suites -ginkgo.label-filter=smoke -ginkgo.v

@@ -8,7 +8,7 @@ import (
 
 // Within is how long a condition is waited for. Only a test that fails waits for all
 // of it, so that it is long enough for a machine that has more to do.
-const Within = 15 * time.Second
+const Within = 30 * time.Second
 
 // every is the time from one question to the next. What a test waits for often is a
 // matter of milliseconds, and what shows it costs little.
