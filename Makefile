@@ -32,7 +32,7 @@ fast: ## vet, and all tests but the plays
 	$(GO) vet ./...
 	$(TEST) -vet=off $$($(GO) list ./... | grep -v /suites$$)
 
-smoke: build ## play healthy, unfixed and one fix of every incident; guard the imports
+smoke: build ## play healthy and unfixed of every incident, a fix of each topology; guard the imports
 	$(TEST) -timeout 20m ./suites -ginkgo.label-filter=smoke -ginkgo.v
 
 nightly: build setup ## play every arm of every incident; leaves runs/index.html

@@ -22,10 +22,6 @@ import (
 // notShown are the checks of which no made-up samples show yet that they can hold
 // and fail. The list only gets shorter: a new incident brings its samples with it.
 var notShown = map[string][]string{
-	// All of these fall back to vector(0), and so take a phase without samples for one
-	// in which nothing happened.
-	"edge-colocation": {"edge-03", "edge-06", "edge-07", "edge-08", "edge-11"},
-	"retry-storm":     {"edge-06"},
 	"valorant-launch": {
 		"val-11", "val-12", "val-15", "calls-answered", "workers-free", "offline-once", "partitions-even",
 		"val-10", "val-04", "told-the-same", "marks-are-made",
