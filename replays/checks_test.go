@@ -27,8 +27,7 @@ var notShown = map[string][]string{
 	"edge-colocation": {"edge-03", "edge-06", "edge-07", "edge-08", "edge-11"},
 	"retry-storm":     {"edge-06"},
 	"valorant-launch": {
-		"val-11", "val-12", "val-15", "calls-answered", "workers-free", "offline-once", "partitions-even",
-		"val-10", "val-04", "told-the-same", "marks-are-made",
+		"val-11", "val-15", "calls-answered", "workers-free", "val-10", "val-04", "told-the-same",
 	},
 }
 

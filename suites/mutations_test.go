@@ -76,13 +76,42 @@ var _ = Describe("a broken rebalancer is caught", Label("nightly", "mutations"),
 		{"it moves without a bound", replace("mms/overlays/rebalance.yaml", "every: 500ms\n", "every: 500ms\n      defect: unbounded\n"), "fix-rebalance", "moves-bounded"},
 	} {
 		It(broken.how, func(ctx SpecContext) {
-			v := mutated(ctx, "playground-mms", "mms", broken.mutate, broken.arm)
-			Expect(v.Arms).To(HaveLen(1))
-			Expect(v.Arms[0].Outcome).To(Equal(replays.Fail), "the build is broken and nothing shows it")
-			Expect(v.Arms[0].Findings).To(ContainElement(And(HaveField("Check", broken.by), HaveField("Outcome", replays.Fail))), "%v", v.Reasons)
+			caught(mutated(ctx, "playground-mms", "mms", broken.mutate, broken.arm), broken.by)
 		}, SpecTimeout(playWithin))
 	}
 })
+
+// A build of presence that claims, works or marks otherwise than by the last claim must
+// be caught where a fault has partitions change hands.
+var _ = Describe("broken background work is caught", Label("nightly", "mutations"), func() {
+	partitions := func(setting string) func(dir string) {
+		return replace("valorant/overlays/partitions.yaml", "partitioned: true\n", "partitioned: true\n      "+setting+"\n")
+	}
+	for _, broken := range []struct {
+		how    string
+		mutate func(dir string)
+		arm    string
+		by     string // the check that sees it
+	}{
+		{"marks are written whatever the number of the claim", replace("valorant/overlays/slow-work.yaml", "work: 30ms\n", "work: 30ms\n      fenced: false\n"), "fix-partitions-under-owner-sleeps", "handled-once"},
+		{"claims after a loss have numbers that there were before", partitions("rising: false"), "fix-partitions-under-claims-lost", "handled-once"},
+		{"claims last for an hour", partitions("lease: 1h"), "fix-partitions-under-owner-dies", "handled-once"},
+		{"an owner goes on when its lease is over", partitions("ending: false"), "fix-partitions-under-cut-off", "one-owner"},
+		{"instances never have enough", partitions("greedy: true"), "fix-partitions-under-newcomer", "moves-bounded"},
+	} {
+		It(broken.how, func(ctx SpecContext) {
+			caught(mutated(ctx, "valorant-launch", "valorant", broken.mutate, broken.arm), broken.by)
+		}, SpecTimeout(playWithin))
+	}
+})
+
+// caught holds that a broken build's one arm fails, and that a check says so.
+func caught(v replays.Verdict, by string) {
+	GinkgoHelper()
+	Expect(v.Arms).To(HaveLen(1))
+	Expect(v.Arms[0].Outcome).To(Equal(replays.Fail), "the build is broken and nothing shows it")
+	Expect(v.Arms[0].Findings).To(ContainElement(And(HaveField("Check", by), HaveField("Outcome", replays.Fail))), "%v", v.Reasons)
+}
 
 // mutated plays arms of an incident of the library that was made wrong.
 func mutated(ctx SpecContext, incident, topology string, mutate func(dir string), arms ...string) replays.Verdict {

@@ -56,6 +56,9 @@ type Config struct {
 	// above what the lists have seen. After a loss of claims the new owners are
 	// refused, and nobody works.
 	Forgetful bool
+	// Unending has an instance take its own lease to last for ever: one that does not
+	// reach the claims goes on with what others have claimed meanwhile.
+	Unending bool
 	// Greedy has an instance go by an old count of instances, which lacks one; take its
 	// share of that all at once, from the moment that it is there; and not stop when
 	// others have no more than it. All of them together want more than there is: a
@@ -119,8 +122,16 @@ func (c Config) complete() (Config, error) {
 // the lease ends.
 func (c Config) callWithin() time.Duration { return cmp.Or(c.Lease, DefaultLease) / roundsInLease }
 
+// forEver is longer than anything that is played.
+const forEver = 1000 * time.Hour
+
 // ownLease is how long an owner takes its lease to last.
-func (c Config) ownLease() time.Duration { return c.Lease - c.Lease/20 }
+func (c Config) ownLease() time.Duration {
+	if c.Unending {
+		return forEver
+	}
+	return c.Lease - c.Lease/20
+}
 
 // places is what a pool of connections has. Few are used; but a client that has failed
 // to connect as often as its pool has places, in all its life, asks only once a second

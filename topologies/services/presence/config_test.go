@@ -46,7 +46,7 @@ func TestNewRefuses(t *testing.T) {
 
 func TestTheServiceRefusesBadFlags(t *testing.T) {
 	settings := filepath.Join(t.TempDir(), "settings.yaml")
-	if err := os.WriteFile(settings, []byte("fenced: false\nrising: false\ngreedy: true\nlease: 2s\npartitioned: false\n"), 0o600); err != nil {
+	if err := os.WriteFile(settings, []byte("fenced: false\nrising: false\nending: false\ngreedy: true\nlease: 2s\npartitioned: false\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	good := []string{"--name=a", "--redis=127.0.0.1:1", "--metrics=127.0.0.1:0", "--settings=" + settings}
@@ -63,7 +63,7 @@ func TestTheServiceRefusesBadFlags(t *testing.T) {
 	}
 	for _, have := range [][]string{
 		{"x"}, {"--name="}, {"--lease=-1s"}, {"--lease=1s", "--interval=1s"}, {"--interval=-1s"}, {"--tick=1us"}, {"--offline-after=-1s"},
-		{"--late=-1s"}, {"--work=10s"}, {"--steals=-1"}, {"--seed=-1"}, {"--partitioned=perhaps"}, {"--fenced=perhaps"}, {"--settings=nowhere"},
+		{"--late=-1s"}, {"--work=10s"}, {"--steals=-1"}, {"--seed=-1"}, {"--partitioned=perhaps"}, {"--fenced=perhaps"}, {"--ending=perhaps"}, {"--settings=nowhere"},
 	} {
 		if err := run(slices.Concat(good, have), 10*time.Second); err == nil {
 			t.Errorf("%q: no error", have)

@@ -141,6 +141,25 @@ func TestAnOwnerCutOffFromTheClaimsStopsByItself(t *testing.T) {
 	check.clean()
 }
 
+// TestAnOwnerWhoseLeaseNeverEndsGoesOn shows what its own clock is for: without it, two
+// instances take themselves for the owner.
+func TestAnOwnerWhoseLeaseNeverEndsGoesOn(t *testing.T) {
+	r := newRig(t)
+	var link gate
+	a := r.start("a", func(c *presence.Config) {
+		c.Unending = true
+		c.Claims.Close()
+		c.Claims = link.client(r.claims.Address)
+	})
+	b := r.start("b")
+	eventually(t, "two instances are even", func() bool { return even(a, b) })
+	link.cut.Store(true)
+	eventually(t, "the other one has all partitions", func() bool { return owns(b) == api.Partitions })
+	if have, want := owns(a), api.Partitions/2; have != want {
+		t.Errorf("have %d partitions of the one that is cut off, want %d: it does not know better", have, want)
+	}
+}
+
 // TestAnInstanceCutOffFromTheListsRenewsNothing has it reach the claims all the time.
 func TestAnInstanceCutOffFromTheListsRenewsNothing(t *testing.T) {
 	r := newRig(t)

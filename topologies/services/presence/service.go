@@ -29,6 +29,7 @@ func run(ctx context.Context, args []string) error {
 		partitioned = flags.Bool("partitioned", true, "false: every instance handles every player, without claims")
 		fenced      = flags.Bool("fenced", true, "false: marks are written without a look at the claim's number, the heartbeat and the last mark")
 		rising      = flags.Bool("rising", true, "false: claims are numbered by what the claims' Redis knows, which may have lost some")
+		ending      = flags.Bool("ending", true, "false: an instance goes on when its lease is over by its own clock")
 	)
 	flags.StringVar(&c.Name, "name", "", "name of the instance, which no other one has")
 	flags.DurationVar(&c.Lease, "lease", DefaultLease, "how long a claim lasts without renewal")
@@ -48,7 +49,7 @@ func run(ctx context.Context, args []string) error {
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
-	c.Unpartitioned, c.Unfenced, c.Forgetful = !*partitioned, !*fenced, !*rising
+	c.Unpartitioned, c.Unfenced, c.Forgetful, c.Unending = !*partitioned, !*fenced, !*rising, !*ending
 	c.Lists = NewClient(*lists, c.callWithin())
 	defer c.Lists.Close()
 	c.Claims = NewClient(cmp.Or(*claims, *lists), c.callWithin())
