@@ -26,9 +26,6 @@ var notShown = map[string][]string{
 	// in which nothing happened.
 	"edge-colocation": {"edge-03", "edge-06", "edge-07", "edge-08", "edge-11"},
 	"retry-storm":     {"edge-06"},
-	"valorant-launch": {
-		"val-11", "val-15", "calls-answered", "workers-free", "val-10", "val-04", "told-the-same",
-	},
 }
 
 // madeUp are a few samples that were made up to tell what a check sees in them.
