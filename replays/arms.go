@@ -206,7 +206,7 @@ func (i *Incident) challengePromise(f Fix, c Challenge) Promise {
 }
 
 func (p Promise) expected() string {
-	if len(p.Leaves) > 0 {
+	if len(p.Leaves)+len(p.Breaks) > 0 {
 		return expectedMixed
 	}
 	return expectedCured
@@ -238,6 +238,8 @@ func (i *Incident) asTriggered(t Trigger) func(kind, id string) *bool {
 func (i *Incident) promised(p Promise) func(kind, id string) *bool {
 	return func(kind, id string) *bool {
 		switch {
+		case slices.Contains(p.Breaks, id):
+			return always(false)
 		case kind == KindInvariant, slices.Contains(p.Restores, id):
 			return always(true)
 		case slices.Contains(p.Cures, id):

@@ -103,5 +103,5 @@ func (c Cause) needed(objectives []string) bool {
 	if c.Promise.empty() {
 		return c.Necessary
 	}
-	return !slices.ContainsFunc(c.Leaves, func(id string) bool { return slices.Contains(objectives, id) })
+	return !slices.ContainsFunc(slices.Concat(c.Leaves, c.Breaks), func(id string) bool { return slices.Contains(objectives, id) })
 }

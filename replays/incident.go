@@ -173,11 +173,14 @@ type Promise struct {
 	Restores Names `yaml:"restores"` // objectives that hold
 	Cures    Names `yaml:"cures"`    // symptoms that are not seen
 	Leaves   Names `yaml:"leaves"`   // objectives that still fail, symptoms that are still seen
+	Breaks   Names `yaml:"breaks"`   // invariants and objectives that must be seen not to hold: what the arm is there to show
 	Class    Names `yaml:"class"`    // kinds of outage, any of which it may be; not looked at where none is named
 }
 
 // empty says whether nothing is said of any check.
-func (p Promise) empty() bool { return len(p.Restores)+len(p.Cures)+len(p.Leaves) == 0 }
+func (p Promise) empty() bool {
+	return len(p.Restores)+len(p.Cures)+len(p.Leaves)+len(p.Breaks) == 0
+}
 
 // Cause is a contributing factor that can be taken away.
 type Cause struct {

@@ -94,6 +94,9 @@ func (l *loader) arms() error {
 				if slices.Contains(c.Value.Leaves, id) {
 					return l.fail(fmt.Sprintf("%s is said to hold and to be left", id), "keep it in one list", append(at, "holds", n)...)
 				}
+				if slices.Contains(c.Value.Breaks, id) {
+					return l.fail(fmt.Sprintf("%s is said to hold and to break", id), "keep it in one list", append(at, "holds", n)...)
+				}
 			}
 		}
 	}
@@ -171,6 +174,7 @@ func (l *loader) overlays() []string {
 
 func (l *loader) promise(p Promise, keys ...any) error {
 	objectives, symptoms := checkIDs(l.inc.Objectives), checkIDs(l.inc.Symptoms)
+	invariants := checkIDs(l.inc.Invariants)
 	for _, list := range []struct {
 		field string
 		ids   Names
@@ -180,6 +184,7 @@ func (l *loader) promise(p Promise, keys ...any) error {
 		{"restores", p.Restores, objectives, "objective"},
 		{"cures", p.Cures, symptoms, "symptom"},
 		{"leaves", p.Leaves, append(slices.Clone(objectives), symptoms...), "objective or symptom"},
+		{"breaks", p.Breaks, append(slices.Clone(invariants), objectives...), "invariant or objective"},
 	} {
 		for n, id := range list.ids {
 			if slices.Contains(slices.Concat(objectives, symptoms), id) && !slices.Contains(list.known, id) {
@@ -193,6 +198,11 @@ func (l *loader) promise(p Promise, keys ...any) error {
 	for n, id := range p.Leaves {
 		if slices.Contains(p.Restores, id) || slices.Contains(p.Cures, id) {
 			return l.fail(fmt.Sprintf("%s is said to be left and not to be left", id), "keep it in one list", append(slices.Clone(keys), "leaves", n)...)
+		}
+	}
+	for n, id := range p.Breaks {
+		if slices.Contains(p.Restores, id) || slices.Contains(p.Leaves, id) {
+			return l.fail(fmt.Sprintf("%s is said to break and is in another list", id), "keep it in one list", append(slices.Clone(keys), "breaks", n)...)
 		}
 	}
 	return l.classes(p.Class, append(slices.Clone(keys), "class")...)

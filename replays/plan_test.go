@@ -402,6 +402,31 @@ func TestExpectations(t *testing.T) {
 	}
 }
 
+// TestBreaks holds that an arm which is there to show that an invariant is broken comes
+// out as it should only where that is seen.
+func TestBreaks(t *testing.T) {
+	inc := loadText(t, edited(t, smallText(t), "        holds: [works, full]\n", "        holds: [works]\n        breaks: [alive]\n"))
+	const arm = "fix-patience-under-death"
+	p := plan(t, inc, arm)
+	if have, want := expectations(p), "waits-? full-? noticed-? works-yes quick-? alive-no"; have != want || p.Expected != "mixed" {
+		t.Errorf("expected %s\nhave %s\nwant %s", p.Expected, have, want)
+	}
+	for _, tc := range []struct {
+		name string
+		up   func(float64) float64
+		want replays.Outcome
+	}{
+		{"it is broken in one phase", during(p, "broken", 0, 1), replays.Pass},
+		{"it holds throughout", constant(1), replays.Fail},
+	} {
+		w := newWorld(t, inc, arm)
+		w.up = tc.up
+		if v := replays.JudgePlay(w.record()); v.Outcome != tc.want {
+			t.Errorf("%s: have %s, want %s: %v, %s", tc.name, v.Outcome, tc.want, v.Validity, unexpected(v))
+		}
+	}
+}
+
 // expectations is what a plan promises of each check, in one line.
 func expectations(p *replays.Plan) string {
 	var out []string

@@ -99,7 +99,7 @@ func incidentInfo(inc *replays.Incident) IncidentInfo {
 		}
 		for _, c := range f.Value.Challenges {
 			holds := slices.Concat(c.Value.Holds, c.Value.Restores, c.Value.Cures)
-			fix.Challenges = append(fix.Challenges, ChallengeInfo{Name: c.Name, Says: c.Value.Says, Holds: holds})
+			fix.Challenges = append(fix.Challenges, ChallengeInfo{Name: c.Name, Says: c.Value.Says, Holds: holds, Breaks: c.Value.Breaks})
 		}
 		info.Fixes = append(info.Fixes, fix)
 	}

@@ -337,7 +337,11 @@ func (d *doc) fixes(p page) {
 			if c.Trigger {
 				against = "on " + against
 			}
-			d.row(code(f.FixInfo.Name), against+" "+text(c.Says), badge(c.Outcome), c.Plays, text(orElse(c.Margin, "–")), text(c.Deciding))
+			says := text(c.Says)
+			if len(c.Breaks) > 0 {
+				says += " " + text("(must not hold: "+strings.Join(c.Breaks, ", ")+")")
+			}
+			d.row(code(f.FixInfo.Name), against+" "+says, badge(c.Outcome), c.Plays, text(orElse(c.Margin, "–")), text(c.Deciding))
 		}
 	}
 	d.line("")

@@ -94,9 +94,10 @@ type FixInfo struct {
 // ChallengeInfo is what else is thrown at a fix: a further fault, whose arm is
 // fix-<fix>-under-<Name>, or another trigger, whose arm is fix-<fix>-on-<Name>.
 type ChallengeInfo struct {
-	Name  string   `json:"name"`
-	Says  string   `json:"says"`
-	Holds []string `json:"holds"` // IDs of the checks that must still hold; empty: all that the fix promises
+	Name   string   `json:"name"`
+	Says   string   `json:"says"`
+	Holds  []string `json:"holds"`            // IDs of the checks that must still hold; empty: all that the fix promises
+	Breaks []string `json:"breaks,omitempty"` // IDs of the checks that must be seen not to hold
 }
 
 // SweepInfo is the incident at several sizes of one of its parts.

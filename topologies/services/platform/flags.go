@@ -54,6 +54,7 @@ func (o *options) sessionFlags(flags *flag.FlagSet) {
 	flags.DurationVar(&s.StaleFor, "cache-stale-for", 0, "how long after that they are given where their origin fails, documented time")
 	flags.BoolVar(&s.NoSingleflight, "no-singleflight", false, "everybody who misses the cache asks the origin")
 	flags.BoolVar(&s.CacheErrors, "cache-errors", false, "errors of the origin are kept like settings")
+	flags.BoolVar(&s.AtOnce, "cache-at-once", false, "the session service's settings all run out at the same moments, at the multiples of cache-for")
 	flags.BoolVar(&s.SharedKey, "shared-key", false, "a player's settings are kept for all of the cohort")
 	flags.StringVar(&s.Redis, "redis", "redis:6379", "where heartbeats are written")
 	flags.DurationVar(&s.BeatEvery, "heartbeats-every", DefaultBeatEvery, "how often heartbeats are written, real time")

@@ -207,7 +207,7 @@ func TestTheServiceRefusesBadFlags(t *testing.T) {
 	}
 	for _, have := range [][]string{
 		nil, {"--roles=party"}, {"--roles=queue, agents", "--peer=provisioning=127.0.0.1:1", "--peer=games=127.0.0.1:1", "--limit=queue=8,other=4"},
-		{"--cost=results=1h", "--cache=none", "--centres=eu=1", "--crash-share=1", "--no-singleflight"},
+		{"--cost=results=1h", "--cache=none", "--centres=eu=1", "--crash-share=1", "--no-singleflight", "--cache-at-once"},
 	} {
 		if err := run(slices.Concat(good, have), 50*time.Millisecond); err != nil {
 			t.Errorf("%q: %v", have, err)

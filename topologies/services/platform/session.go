@@ -56,6 +56,7 @@ type SessionConfig struct {
 	NoSingleflight bool // everybody who misses asks the origin
 	CacheErrors    bool // errors are kept like settings
 	SharedKey      bool // a player's answer is kept for all of the cohort, as it is
+	AtOnce         bool // all cohorts' settings run out at the same moments, in place of Jitter
 
 	Redis string // host:port; see [DefaultBeatEvery] for what is written there
 	// BeatEvery is how often heartbeats are written, and HoldBeats how long each is
@@ -98,9 +99,12 @@ func newSession(p *Platform) (role, error) {
 	if s.beats, err = newHeartbeats(p, c); err != nil {
 		return nil, err
 	}
-	keep := p.real(c.Keep)
+	keep, jitter := p.real(c.Keep), c.Jitter
 	if !c.Caches.Handler {
 		keep = 0
+	}
+	if c.AtOnce {
+		jitter = 0
 	}
 	lookups := p.counters("relapse_cache_lookups_total",
 		"Lookups of settings, by what became of them (hit, miss, joined, stale, failed).", "outcome",
@@ -109,7 +113,7 @@ func newSession(p *Platform) (role, error) {
 	s.staleReads = p.counter("relapse_stale_reads_total", "Settings that were given though this process had seen a newer version.")
 	p.gauge("relapse_tokens", "Players who have a token, whether or not it has run out.", func() float64 { return float64(s.tokens.len()) })
 	s.kept, err = cache.New[int, api.Settings](cache.Config{
-		Keep: keep, Jitter: c.Jitter, StaleFor: p.real(c.StaleFor), Unshared: c.NoSingleflight, KeepErrors: c.CacheErrors,
+		Keep: keep, Jitter: jitter, AtOnce: c.AtOnce, StaleFor: p.real(c.StaleFor), Unshared: c.NoSingleflight, KeepErrors: c.CacheErrors,
 		Rand: p.random("cache"),
 		Count: func(e cache.Event) {
 			if e == cache.Stampede {

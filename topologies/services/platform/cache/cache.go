@@ -45,6 +45,9 @@ type Config struct {
 	// Jitter is the percentage by which a value's time is shortened at most, 0 to
 	// 100. It is never lengthened: Keep bounds how old an answer can be.
 	Jitter float64
+	// AtOnce has all values run out together, at the multiples of Keep on the clock,
+	// whenever they were loaded: what jitter prevents.
+	AtOnce bool
 	// StaleFor is how long after its time a value is still given where a load fails.
 	StaleFor time.Duration
 	// Unshared has everybody who misses load.
@@ -94,6 +97,8 @@ func New[K comparable, V any](c Config) (*Cache[K, V], error) {
 		return nil, fmt.Errorf("cache: values are kept for %v: want more than zero, or zero for none", c.Keep)
 	case !(c.Jitter >= 0 && c.Jitter <= 100):
 		return nil, fmt.Errorf("cache: a jitter of %v percent: want 0 to 100", c.Jitter)
+	case c.AtOnce && c.Jitter > 0:
+		return nil, fmt.Errorf("cache: values run out at once, and with a jitter of %v percent apart: want one of the two", c.Jitter)
 	case c.Jitter > 0 && c.Rand == nil:
 		return nil, errors.New("cache: jitter without a source to draw it from")
 	case c.StaleFor < 0:
@@ -185,20 +190,23 @@ func (c *Cache[K, V]) settle(s *slot[V], l *load[V]) {
 	switch {
 	case l.err == nil:
 		s.value, s.loaded, s.err = l.value, true, nil
-		s.until = now.Add(c.lasts())
+		s.until = c.until(now)
 	case c.config.KeepErrors:
 		s.err = l.err
-		s.until = now.Add(c.lasts())
+		s.until = c.until(now)
 	case s.loaded && now.Before(s.until.Add(c.config.StaleFor)):
 		l.value, l.stale, l.err = s.value, true, nil
 	}
 }
 
-// lasts draws how long the next value is kept.
-func (c *Cache[K, V]) lasts() time.Duration {
-	if c.config.Jitter == 0 {
-		return c.config.Keep
+// until draws when a value runs out that is kept from now on.
+func (c *Cache[K, V]) until(now time.Time) time.Time {
+	switch {
+	case c.config.AtOnce:
+		return now.Truncate(c.config.Keep).Add(c.config.Keep)
+	case c.config.Jitter == 0:
+		return now.Add(c.config.Keep)
 	}
 	shorter := c.config.Jitter / 100 * c.config.Rand.Float64()
-	return time.Duration(float64(c.config.Keep) * (1 - shorter))
+	return now.Add(time.Duration(float64(c.config.Keep) * (1 - shorter)))
 }

@@ -106,6 +106,11 @@ func TestGet(t *testing.T) {
 		{"without that it is not", minute, []step{
 			{0, "a", nil, 1, cache.Miss}, {time.Minute, "a", errOrigin, 0, cache.Failed},
 		}},
+		// The rig's clock begins 20 s before a full minute.
+		{"all run out together", cache.Config{Keep: time.Minute, AtOnce: true}, []step{
+			{0, "a", nil, 1, cache.Miss}, {10 * time.Second, "b", nil, 2, cache.Miss}, {9 * time.Second, "a", nil, 1, cache.Hit},
+			{time.Second, "a", nil, 3, cache.Miss}, {0, "b", nil, 4, cache.Miss}, {59 * time.Second, "b", nil, 4, cache.Hit}, {time.Second, "b", nil, 5, cache.Miss},
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, c.config)
@@ -290,6 +295,7 @@ func TestNewRefuses(t *testing.T) {
 		"a jitter of no seed":  {Jitter: 1},
 		"a negative lateness":  {StaleFor: -1},
 		"a jitter of infinity": {Jitter: math.Inf(1)},
+		"at once, with jitter": {AtOnce: true, Jitter: 1, Rand: rand.New(rand.NewPCG(1, 0))},
 	} {
 		if _, err := cache.New[string, int](c); err == nil {
 			t.Errorf("%s: no error", name)

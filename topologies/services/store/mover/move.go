@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"relapse/topologies/services"
 	"relapse/topologies/services/store/shards"
 )
 
@@ -23,11 +24,20 @@ func (m *Mover) move(ctx context.Context, step Step) error {
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
+	if err := m.stepWait(ctx); err != nil {
+		return err
+	}
 	if err := m.prepare(ctx, at); err != nil {
 		return fmt.Errorf("prepare the target: %w", err)
 	}
+	if err := m.stepWait(ctx); err != nil {
+		return err
+	}
 	if err := m.copy(ctx, at); err != nil {
 		return fmt.Errorf("copy: %w", err)
+	}
+	if err := m.stepWait(ctx); err != nil {
+		return err
 	}
 	for range mostRounds {
 		left, err := m.catchUp(ctx, at)
@@ -39,6 +49,13 @@ func (m *Mover) move(ctx context.Context, step Step) error {
 		}
 	}
 	return m.cutOver(ctx, at)
+}
+
+func (m *Mover) stepWait(ctx context.Context) error {
+	if m.config.StepWait > 0 && !services.Wait(ctx, m.config.StepWait) {
+		return ctx.Err()
+	}
+	return nil
 }
 
 func (m *Mover) begin(ctx context.Context, step Step) (at moving, err error) {

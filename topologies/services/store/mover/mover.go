@@ -80,6 +80,9 @@ type Config struct {
 	StopWithin time.Duration // that writes of a table are stopped at most; 0 for the default
 	Few        int           // players left to catch up with when writes are stopped; 0 for the default
 	Pause      time.Duration // between two tables
+	// StepWait is a wait before each step of a table's move up to where its writes are
+	// stopped (modelled): rows that are few are copied too fast for a kill to hit it.
+	StepWait time.Duration
 
 	// Before is called before each step of a table's move, and ends the mover with its
 	// error, as if it had been killed there; nil for nothing.
@@ -118,8 +121,8 @@ func New(c Config, registry *prometheus.Registry) (*Mover, error) {
 		return nil, fmt.Errorf("mover: writes are stopped for %v: want 1 ms or more", c.StopWithin)
 	case c.Few < 1:
 		return nil, fmt.Errorf("mover: writes are stopped with %d players left: want 1 or more", c.Few)
-	case c.Pause < 0:
-		return nil, fmt.Errorf("mover: a pause of %v: want zero or more", c.Pause)
+	case c.Pause < 0, c.StepWait < 0:
+		return nil, fmt.Errorf("mover: a pause of %v between tables and of %v between steps: want zero or more", c.Pause, c.StepWait)
 	}
 	databases, err := shards.Open(c.Shards, nil)
 	if err != nil {

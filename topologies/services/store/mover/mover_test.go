@@ -195,6 +195,33 @@ func TestASourceAndATargetAreKilled(t *testing.T) {
 	r.hasStates(t, map[string]int{shards.Opened: 32, shards.Dropped: 32}, map[string]int{shards.Opened: 32})
 }
 
+// TestStepsAreApart holds that a table is in the middle of its move for as long as it is
+// told to be, and that none of the waits is one of writers.
+func TestStepsAreApart(t *testing.T) {
+	r := newRig(t, shards.Config{Databases: pgtest.Databases(t, 2), Spread: 1})
+	const wait = 10 * time.Millisecond
+	began := map[int]time.Time{}
+	m, registry := r.newMover(t, func(c *mover.Config) {
+		c.StepWait = wait
+		c.Before = func(step string, table int) error {
+			switch {
+			case step == mover.Begin:
+				began[table] = time.Now()
+			case step == mover.Stop && time.Since(began[table]) < 3*wait:
+				t.Errorf("table %02d: writes are stopped %v after the move began, want three waits of %v before that", table, time.Since(began[table]), wait)
+			}
+			return nil
+		}
+	})
+	if err := run(m); err != nil {
+		t.Fatal(err)
+	}
+	if have := value(t, registry, "relapse_tables_moved_total"); have != 32 || len(began) != 32 {
+		t.Errorf("have %v tables moved and %d begun, want 32", have, len(began))
+	}
+	r.hasStates(t, map[string]int{shards.Opened: 32, shards.Dropped: 32}, map[string]int{shards.Opened: 32})
+}
+
 // TestTheAuditSeesWhatTheFencePrevents has nodes write where tables were.
 func TestTheAuditSeesWhatTheFencePrevents(t *testing.T) {
 	r := newRig(t, shards.Config{Databases: pgtest.Databases(t, 2), Spread: 1, Unfenced: true})
@@ -275,6 +302,7 @@ func TestNewRefuses(t *testing.T) {
 		"no stop":          {StopWithin: -1},
 		"few below zero":   {Few: -1},
 		"a negative pause": {Pause: -1},
+		"a negative wait":  {StepWait: -1},
 	} {
 		if name != "no databases" {
 			c.Shards.Databases = []string{"127.0.0.1:1"}
@@ -292,7 +320,7 @@ func TestTheServiceRefusesBadFlags(t *testing.T) {
 		defer cancel()
 		return services.Run(ctx, "store-mover", args)
 	}
-	for _, have := range [][]string{nil, {"--start-after=-1s"}, {"--start-after=1h"}, {"--pause=1s"}} {
+	for _, have := range [][]string{nil, {"--start-after=-1s"}, {"--start-after=1h"}, {"--pause=1s"}, {"--step-wait=1s"}} {
 		if err := run(append(good[:len(good):len(good)], have...), 50*time.Millisecond); err != nil {
 			t.Errorf("%q: %v", have, err)
 		}
@@ -300,7 +328,7 @@ func TestTheServiceRefusesBadFlags(t *testing.T) {
 	if err := run(nil, 10*time.Second); err == nil {
 		t.Error("no flags: no error")
 	}
-	for _, have := range [][]string{{"x"}, {"--databases="}, {"--stop-within=-1s"}, {"--few=-1"}, {"--pause=-1s"}, {"--scheme=luck"}, {"--start-after=soon"}} {
+	for _, have := range [][]string{{"x"}, {"--databases="}, {"--stop-within=-1s"}, {"--few=-1"}, {"--pause=-1s"}, {"--step-wait=-1s"}, {"--scheme=luck"}, {"--start-after=soon"}} {
 		if err := run(append(good[:len(good):len(good)], have...), 10*time.Second); err == nil {
 			t.Errorf("%q: no error", have)
 		}

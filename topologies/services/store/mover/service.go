@@ -35,6 +35,7 @@ func run(ctx context.Context, args []string) error {
 	flags.DurationVar(&c.StopWithin, "stop-within", DefaultStopWithin, "how long writes of one table are stopped at most")
 	flags.IntVar(&c.Few, "few", DefaultFew, "writes of a table are stopped once no more changes than these are left")
 	flags.DurationVar(&c.Pause, "pause", 0, "pause between two tables")
+	flags.DurationVar(&c.StepWait, "step-wait", 0, "wait before each step of a table's move, while it takes writes (modelled), for a kill to hit")
 	services.Settings(flags)
 	if err := flags.Parse(args); err != nil {
 		return err
