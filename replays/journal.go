@@ -38,7 +38,9 @@ func (j *journal) write(e Event) {
 	e.T = e.At.Sub(j.started).Seconds()
 	j.events = append(j.events, e)
 	line, err := json.Marshal(e)
-	if err == nil {
+	// Nothing is written after a write that failed, as of a full disk: it may have left
+	// half a line, and only the last line of a journal may be cut short.
+	if err == nil && j.err == nil {
 		_, err = j.file.Write(append(line, '\n'))
 	}
 	if err != nil && j.err == nil {

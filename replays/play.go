@@ -432,6 +432,8 @@ func (p *play) saveSamples() error {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
+		// On a full disk what is still to be written of the record has its place.
+		_ = os.Remove(f.Name())
 		return fmt.Errorf("save the samples: %w", err)
 	}
 	return nil
