@@ -41,13 +41,19 @@ const stopWithin = 15 * time.Second
 // readable, and judged as unknown.
 func Play(ctx context.Context, inc *Incident, plan *Plan, dir string, o PlayOptions) (*Record, error) {
 	started := time.Now()
-	written, err := writePlan(inc, plan, dir)
-	if err != nil {
-		return nil, err
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make the record's folder: %w", err)
 	}
+	// Before the plan, which makes a record of the folder: no record is without a
+	// journal, however early the tool is killed.
 	log, err := openJournal(filepath.Join(dir, eventsFile), started, o.Observe)
 	if err != nil {
 		return nil, err
+	}
+	written, err := writePlan(inc, plan, dir)
+	if err != nil {
+		_, closeErr := log.close()
+		return nil, errors.Join(err, closeErr)
 	}
 	p := &play{inc: inc, plan: plan, dir: dir, o: o, log: log, store: samples.NewStore()}
 	p.environment = Environment{Run: o.Run, Started: started, Tool: o.Tool, Command: o.Command, Machine: describeMachine(), Written: written}
