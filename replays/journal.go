@@ -16,7 +16,8 @@ type journal struct {
 	started time.Time
 	events  []Event
 	observe func(Event)
-	err     error // the first write that failed
+	mask    func(string) string // takes secrets out of what is written; nil where there are none
+	err     error               // the first write that failed
 }
 
 func openJournal(path string, started time.Time, observe func(Event)) (*journal, error) {
@@ -36,6 +37,9 @@ func (j *journal) write(e Event) {
 	// Stamped under the lock: the file's order is the order of the times.
 	e.At = j.now()
 	e.T = e.At.Sub(j.started).Seconds()
+	if j.mask != nil {
+		e.Detail = j.mask(e.Detail)
+	}
 	j.events = append(j.events, e)
 	line, err := json.Marshal(e)
 	// Nothing is written after a write that failed, as of a full disk: it may have left

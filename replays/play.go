@@ -50,12 +50,14 @@ func Play(ctx context.Context, inc *Incident, plan *Plan, dir string, o PlayOpti
 	if err != nil {
 		return nil, err
 	}
+	secrets := plan.nodes.Secrets()
+	log.mask = masker(secrets)
 	written, err := writePlan(inc, plan, dir)
 	if err != nil {
 		_, closeErr := log.close()
 		return nil, errors.Join(err, closeErr)
 	}
-	p := &play{inc: inc, plan: plan, dir: dir, o: o, log: log, store: samples.NewStore()}
+	p := &play{inc: inc, plan: plan, dir: dir, o: o, log: log, store: samples.NewStore(), secrets: secrets}
 	p.environment = Environment{Run: o.Run, Started: started, Tool: o.Tool, Command: o.Command, Machine: describeMachine(), Written: written}
 	err = p.run(ctx)
 	if err != nil {
@@ -105,6 +107,7 @@ type play struct {
 	environment Environment
 	sys         *topologies.System
 	armed       map[string]faults.Armed
+	secrets     []string // what nobody should read in the record
 }
 
 func (p *play) run(ctx context.Context) (err error) {
@@ -406,7 +409,8 @@ func (p *play) saveLogs(ctx context.Context) error {
 				return fmt.Errorf("save the log of %s: %w", n.Name, err)
 			}
 			defer f.Close()
-			if err := instance.Logs(ctx, f); err != nil {
+			masked := newMaskWriter(f, p.secrets)
+			if err := errors.Join(instance.Logs(ctx, masked), masked.end()); err != nil {
 				return fmt.Errorf("save the log of %s: %w", n.Name, err)
 			}
 			return nil
