@@ -171,7 +171,8 @@ func (p *progress) draw(store *samples.Store, now time.Time) {
 		}
 	}
 	p.clear()
-	fmt.Fprintf(p.w, "%6.2fs  %-10s ok: %s", now.Sub(p.origin).Seconds(), p.phase, strings.Join(parts, "  "))
+	// Operations are named by what a node tells of itself.
+	fmt.Fprint(p.w, reports.Printable(fmt.Sprintf("%6.2fs  %-10s ok: %s", now.Sub(p.origin).Seconds(), p.phase, strings.Join(parts, "  "))))
 	p.drawn = true
 }
 
