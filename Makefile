@@ -40,8 +40,10 @@ smoke: build ## play healthy, unfixed and one fix of every incident; guard the i
 nightly: build setup ## play every arm of every incident; leaves runs/index.html
 	$(TEST) -timeout 5h ./suites -ginkgo.label-filter=nightly -ginkgo.v
 
-crash: build ## break CRASHES plays off (100) at random moments: nothing may be left, every record readable [SEED=…]
-	$(TEST) -timeout 3h ./suites -ginkgo.label-filter=crash -ginkgo.v -crash.count=$(CRASHES) -crash.seed=$(SEED)
+# What stops and starts the engine is named by who may do that: it ends all containers.
+crash: build ## break CRASHES plays off (100) at random moments: nothing may be left, every record readable [SEED=… ENGINE_STOP=… ENGINE_START=…]
+	$(TEST) -timeout 3h ./suites -ginkgo.label-filter=crash -ginkgo.v -crash.count=$(CRASHES) -crash.seed=$(SEED) \
+		$(if $(ENGINE_STOP),-crash.engine-stop='$(ENGINE_STOP)' -crash.engine-start='$(ENGINE_START)')
 
 race: setup ## tests under the race detector
 	$(GO) test -p 1 -race ./...
