@@ -2,6 +2,8 @@
 
 INCIDENT ?= account-service
 ARM      ?= unfixed
+CRASHES  ?= 100
+SEED     ?= 0
 GO       ?= go
 VERSION  := $(shell git describe --tags --always 2>/dev/null || echo unknown)
 COMMIT   := $(shell git rev-parse HEAD 2>/dev/null)$(shell git diff --quiet HEAD 2>/dev/null || echo -dirty)
@@ -12,7 +14,7 @@ export PATH := $(CURDIR)/bin:$(PATH)
 # Tests share one engine and one machine: packages go one after the other.
 TEST     := $(GO) test -p 1 -count 1
 
-.PHONY: help build replay verify test fast smoke nightly race bench bench-platform golden setup clean
+.PHONY: help build replay verify test fast smoke nightly crash race bench bench-platform golden setup clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +39,11 @@ smoke: build ## play healthy and unfixed of every incident, a fix of each topolo
 
 nightly: build setup ## play every arm of every incident; leaves runs/index.html
 	$(TEST) -timeout 5h ./suites -ginkgo.label-filter=nightly -ginkgo.v
+
+# What stops and starts the engine is named by who may do that: it ends all containers.
+crash: build ## break CRASHES plays off (100) at random moments: nothing may be left, every record readable [SEED=… ENGINE_STOP=… ENGINE_START=…]
+	$(TEST) -timeout 3h ./suites -ginkgo.label-filter=crash -ginkgo.v -crash.count=$(CRASHES) -crash.seed=$(SEED) \
+		$(if $(ENGINE_STOP),-crash.engine-stop='$(ENGINE_STOP)' -crash.engine-start='$(ENGINE_START)')
 
 race: setup ## tests under the race detector
 	$(GO) test -p 1 -race ./...

@@ -14,6 +14,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"relapse/reports"
 )
 
 // Exit codes. They tell a system that failed from a rig that did, so that a
@@ -46,10 +48,25 @@ func (e *exitError) Unwrap() error { return e.err }
 var commands []func() *cobra.Command
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignalled(context.Background())
 	code := run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)
+}
+
+// untilSignalled gives a context that ends with the first signal that asks the tool
+// to end: it then undoes faults, stops nodes and writes its record. A terminal that
+// is closed asks so too, unless whoever started the tool wanted otherwise, as nohup
+// does. Who presses Ctrl-C once more does not want to wait: the tool dies at once,
+// and the watchdog removes what is left.
+func untilSignalled(parent context.Context) (ctx context.Context, stop func()) {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, stop = signal.NotifyContext(parent, signals...)
+	context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt) })
+	return ctx, stop
 }
 
 func run(ctx context.Context, args []string) int {
@@ -79,7 +96,8 @@ func run(ctx context.Context, args []string) int {
 		exit = &exitError{exitBadInput, err}
 	}
 	if exit.err != nil {
-		fmt.Fprintln(os.Stderr, "relapse:", exit.err)
+		// An error may quote what a node printed.
+		fmt.Fprintln(os.Stderr, "relapse:", reports.Printable(exit.err.Error()))
 	}
 	return exit.code
 }

@@ -13,6 +13,7 @@ import (
 
 	"relapse/replays"
 	"relapse/replays/samples"
+	"relapse/reports"
 )
 
 // progress tells a person what a play does while it does it: a line for every
@@ -170,7 +171,8 @@ func (p *progress) draw(store *samples.Store, now time.Time) {
 		}
 	}
 	p.clear()
-	fmt.Fprintf(p.w, "%6.2fs  %-10s ok: %s", now.Sub(p.origin).Seconds(), p.phase, strings.Join(parts, "  "))
+	// Operations are named by what a node tells of itself.
+	fmt.Fprint(p.w, reports.Printable(fmt.Sprintf("%6.2fs  %-10s ok: %s", now.Sub(p.origin).Seconds(), p.phase, strings.Join(parts, "  "))))
 	p.drawn = true
 }
 
@@ -211,7 +213,8 @@ func (p *progress) close() {
 // line writes a line for good; mu is held.
 func (p *progress) line(format string, args ...any) {
 	p.clear()
-	fmt.Fprintf(p.w, format+"\n", args...)
+	// An event may quote what a node printed.
+	fmt.Fprintln(p.w, reports.Printable(fmt.Sprintf(format, args...)))
 }
 
 // clear takes the live line away; mu is held.

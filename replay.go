@@ -89,16 +89,17 @@ Progress goes to stderr; with --json the verdict alone goes to stdout.`,
 	return c
 }
 
-// finish tells the verdict and where its record is.
+// finish tells the verdict and where its record is. That it cannot be told, as on a
+// terminal that is gone, is trouble of the rig: nothing was wrong with what was asked.
 func finish(c *cobra.Command, v replays.Verdict, dir string, asJSON bool) error {
 	if asJSON {
 		e := json.NewEncoder(c.OutOrStdout())
 		e.SetEscapeHTML(false)
-		return e.Encode(v)
+		return rig(e.Encode(v))
 	}
 	if err := reports.Summary(c.OutOrStdout(), v, colour(os.Stdout)); err != nil {
-		return err
+		return rig(err)
 	}
 	_, err := fmt.Fprintf(c.OutOrStdout(), "\nreport  %s\nrecord  %s\n", filepath.Join(dir, "report.html"), dir)
-	return err
+	return rig(err)
 }

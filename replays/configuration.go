@@ -16,7 +16,8 @@ import (
 // compose file: "node party mem_limit", "host host-1 cpus", "link party ->
 // store:8080". What is left at its default has no entry, what has parts one for
 // each, and a file its digest. How nodes are measured, probed and asked for load is
-// none of it: that is the rehearsal and not what is deployed.
+// none of it: that is the rehearsal and not what is deployed. Of a secret it says that
+// there is one.
 //
 // As JSON it is canonical: sorted, so that equal configurations have equal digests.
 type Configuration map[string]string
@@ -65,6 +66,9 @@ func (c Configuration) node(n *topologies.Node) {
 	list(c, at+"entrypoint", n.Entrypoint)
 	list(c, at+"command", n.Command)
 	for key, value := range n.Environment {
+		if topologies.Secret(key) {
+			value = topologies.Masked
+		}
 		c[at+"environment "+key] = value
 	}
 	set(c, at+"user", n.User)

@@ -3,6 +3,7 @@ package replays
 import (
 	"context"
 	"errors"
+	"io"
 	"time"
 )
 
@@ -53,6 +54,15 @@ func Timeline(ctx context.Context, plan *Plan, path string, observe func(Event))
 
 // Write writes an event.
 func (j *journal) Write(e Event) { j.write(e) }
+
+// Mask has the journal take secrets out.
+func (j *journal) Mask(secrets []string) { j.mask = masker(secrets) }
+
+// Masking is what logs are written through, and what ends it.
+func Masking(to io.Writer, secrets []string) (w io.Writer, end func() error) {
+	m := newMaskWriter(to, secrets)
+	return m, m.end
+}
 
 // Close closes the journal and gives what was written.
 func (j *journal) Close() ([]Event, error) { return j.close() }

@@ -16,7 +16,8 @@ type journal struct {
 	started time.Time
 	events  []Event
 	observe func(Event)
-	err     error // the first write that failed
+	mask    func(string) string // takes secrets out of what is written; nil where there are none
+	err     error               // the first write that failed
 }
 
 func openJournal(path string, started time.Time, observe func(Event)) (*journal, error) {
@@ -36,9 +37,14 @@ func (j *journal) write(e Event) {
 	// Stamped under the lock: the file's order is the order of the times.
 	e.At = j.now()
 	e.T = e.At.Sub(j.started).Seconds()
+	if j.mask != nil {
+		e.Detail = j.mask(e.Detail)
+	}
 	j.events = append(j.events, e)
 	line, err := json.Marshal(e)
-	if err == nil {
+	// Nothing is written after a write that failed, as of a full disk: it may have left
+	// half a line, and only the last line of a journal may be cut short.
+	if err == nil && j.err == nil {
 		_, err = j.file.Write(append(line, '\n'))
 	}
 	if err != nil && j.err == nil {

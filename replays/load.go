@@ -182,8 +182,14 @@ func (l *loader) topology() error {
 			return refuse(fmt.Sprintf("this is no regular file of at most %d MiB", maxTopologyFile>>20))
 		}
 		content, err := fs.ReadFile(fsys, p)
+		if err != nil {
+			return err
+		}
+		// Kept without secrets from here on: whatever tells of the files has none.
+		name := strings.TrimPrefix(p, dir+"/")
+		content, err = topologies.MaskFile(name, displayPath(fsys, p), content)
 		if err == nil {
-			l.inc.files[path.Join(l.inc.Topology, strings.TrimPrefix(p, dir+"/"))] = content
+			l.inc.files[path.Join(l.inc.Topology, name)] = content
 		}
 		return err
 	})

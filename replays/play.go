@@ -41,15 +41,23 @@ const stopWithin = 15 * time.Second
 // readable, and judged as unknown.
 func Play(ctx context.Context, inc *Incident, plan *Plan, dir string, o PlayOptions) (*Record, error) {
 	started := time.Now()
-	written, err := writePlan(inc, plan, dir)
-	if err != nil {
-		return nil, err
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make the record's folder: %w", err)
 	}
+	// Before the plan, which makes a record of the folder: no record is without a
+	// journal, however early the tool is killed.
 	log, err := openJournal(filepath.Join(dir, eventsFile), started, o.Observe)
 	if err != nil {
 		return nil, err
 	}
-	p := &play{inc: inc, plan: plan, dir: dir, o: o, log: log, store: samples.NewStore()}
+	secrets := plan.nodes.Secrets()
+	log.mask = masker(secrets)
+	written, err := writePlan(inc, plan, dir)
+	if err != nil {
+		_, closeErr := log.close()
+		return nil, errors.Join(err, closeErr)
+	}
+	p := &play{inc: inc, plan: plan, dir: dir, o: o, log: log, store: samples.NewStore(), secrets: secrets}
 	p.environment = Environment{Run: o.Run, Started: started, Tool: o.Tool, Command: o.Command, Machine: describeMachine(), Written: written}
 	err = p.run(ctx)
 	if err != nil {
@@ -99,6 +107,7 @@ type play struct {
 	environment Environment
 	sys         *topologies.System
 	armed       map[string]faults.Armed
+	secrets     []string // what nobody should read in the record
 }
 
 func (p *play) run(ctx context.Context) (err error) {
@@ -400,7 +409,8 @@ func (p *play) saveLogs(ctx context.Context) error {
 				return fmt.Errorf("save the log of %s: %w", n.Name, err)
 			}
 			defer f.Close()
-			if err := instance.Logs(ctx, f); err != nil {
+			masked := newMaskWriter(f, p.secrets)
+			if err := errors.Join(instance.Logs(ctx, masked), masked.end()); err != nil {
 				return fmt.Errorf("save the log of %s: %w", n.Name, err)
 			}
 			return nil
@@ -432,6 +442,8 @@ func (p *play) saveSamples() error {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
+		// On a full disk what is still to be written of the record has its place.
+		_ = os.Remove(f.Name())
 		return fmt.Errorf("save the samples: %w", err)
 	}
 	return nil

@@ -495,11 +495,21 @@ func jsonPlace(b []byte, err error) string {
 	return fmt.Sprintf(", by line %d, column %d", bytes.Count(read[:offset-1], []byte("\n"))+1, column)
 }
 
-// WriteJSON writes a file of the record, readable for people too.
+// WriteJSON writes a file of the record, readable for people too. It has its name once
+// it is whole: a tool that is killed, or a disk that is full, leaves no half of one,
+// which would make all of the record unreadable.
 func WriteJSON(path string, v any) error {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, append(b, '\n'), 0o644)
+	part := path + ".part"
+	err = os.WriteFile(part, append(b, '\n'), 0o644)
+	if err == nil {
+		err = os.Rename(part, path)
+	}
+	if err != nil {
+		_ = os.Remove(part)
+	}
+	return err
 }

@@ -351,3 +351,46 @@ func readLines(t *testing.T, path string) []string {
 	}
 	return strings.Split(strings.TrimSpace(string(b)), "\n")
 }
+
+// TestWriteJSONIsWholeOrNotThere holds that a disk that is full, for which the kernel's
+// own device stands, leaves what was there before, and no half of a file.
+func TestWriteJSONIsWholeOrNotThere(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		before string // "" for no file
+		full   bool
+		want   string
+	}{
+		{"a new file", "", false, "{\n  \"a\": 1\n}\n"},
+		{"in the place of another", "{}", false, "{\n  \"a\": 1\n}\n"},
+		{"a new file, on a full disk", "", true, ""},
+		{"in the place of another, on a full disk", "{}", true, "{}"},
+	} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "x.json")
+		if tc.before != "" {
+			if err := os.WriteFile(path, []byte(tc.before), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if tc.full {
+			if err := os.Symlink("/dev/full", path+".part"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := replays.WriteJSON(path, map[string]int{"a": 1})
+		if tc.full != errors.Is(err, unix.ENOSPC) || !tc.full && err != nil {
+			t.Errorf("%s: error %v", tc.name, err)
+		}
+		have, err := os.ReadFile(path)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if string(have) != tc.want {
+			t.Errorf("%s: have %q, want %q", tc.name, have, tc.want)
+		}
+		if left, err := filepath.Glob(path + ".*"); err != nil || len(left) > 0 {
+			t.Errorf("%s: it left %v, %v", tc.name, left, err)
+		}
+	}
+}

@@ -131,8 +131,9 @@ func TestRenderingIsPure(t *testing.T) {
 	}
 }
 
-// poison puts the hostile line into every free text of a report.
-func poison(v reflect.Value) {
+// poison puts a hostile line into every free text of a report: what logs said, names
+// of nodes and arms, facts, queries and values.
+func poison(v reflect.Value, line string) {
 	switch v.Kind() {
 	case reflect.Struct:
 		if v.Type().PkgPath() == "time" {
@@ -142,26 +143,28 @@ func poison(v reflect.Value) {
 			switch v.Type().Field(i).Name {
 			case "Kind", "Arm": // words of ours, by which a report is put in order
 			default:
-				poison(v.Field(i))
+				poison(v.Field(i), line)
 			}
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			poison(v.Index(i))
+			poison(v.Index(i), line)
 		}
 	case reflect.Pointer:
 		if !v.IsNil() {
-			poison(v.Elem())
+			poison(v.Elem(), line)
 		}
 	case reflect.String:
 		if v.Type() == reflect.TypeFor[string]() {
-			v.SetString(v.String() + hostile)
+			v.SetString(v.String() + line)
 		}
 	}
 }
 
-func poisoned(r reports.Report) reports.Report {
-	poison(reflect.ValueOf(&r).Elem())
+func poisoned(r reports.Report) reports.Report { return poisonedWith(r, hostile) }
+
+func poisonedWith(r reports.Report, line string) reports.Report {
+	poison(reflect.ValueOf(&r).Elem(), line)
 	return r
 }
 
@@ -189,6 +192,109 @@ func TestHostileTextIsShownAsText(t *testing.T) {
 			if strings.HasSuffix(file.Name, ".svg") || strings.HasSuffix(file.Name, ".xml") {
 				wellFormed(t, file)
 			}
+		}
+	}
+}
+
+// breakingOut is several lines that would end what they are quoted in, and controls of
+// a terminal.
+const breakingOut = "\x1b]0;mine\x07\u202e x`` ``` ````\n```\n<script>alert(4)</script>\n[x](javascript:alert(5))\r\n# heading\n</pre></text>]]>-->"
+
+// TestHostileLinesDoNotBreakOut holds that a text of several lines ends neither the
+// block of code that it is quoted in nor an element, whichever text of a report it is.
+func TestHostileLinesDoNotBreakOut(t *testing.T) {
+	for _, f := range reports.Formats() {
+		for _, r := range []reports.Report{resumed(sample()), together(), rehearsal()} {
+			files, err := f.Render(poisonedWith(r, breakingOut))
+			if err != nil {
+				t.Fatalf("%s: %v", f.Name, err)
+			}
+			for _, file := range files {
+				body := string(file.Data)
+				switch filepath.Ext(file.Name) {
+				case ".md":
+					body = withoutCode(body)
+					if strings.Contains(body, "[x](") || strings.Contains(body, "\n# heading") {
+						t.Errorf("%s: markup came through", file.Name)
+					}
+				case ".svg", ".xml":
+					wellFormed(t, file)
+				case ".json":
+					if !json.Valid(file.Data) {
+						t.Errorf("%s is no JSON", file.Name)
+					}
+					continue
+				}
+				if strings.Contains(body, "<script") {
+					t.Errorf("%s: an element came through", file.Name)
+				}
+			}
+		}
+	}
+}
+
+// withoutCode takes blocks and spans of code out of Markdown, each by as many backticks
+// as it begins with.
+func withoutCode(body string) string {
+	var kept strings.Builder
+	fence := "" // that the block began with
+	for line := range strings.Lines(body) {
+		ticks := line[:len(line)-len(strings.TrimLeft(line, "`"))]
+		switch {
+		case fence != "":
+			if len(ticks) >= len(fence) && strings.TrimSpace(line) == ticks {
+				fence = ""
+			}
+		case len(ticks) >= 3 && !strings.Contains(line[len(ticks):], "`"):
+			fence = ticks
+		default:
+			kept.WriteString(withoutSpans(line))
+		}
+	}
+	return kept.String()
+}
+
+func withoutSpans(line string) string {
+	var kept strings.Builder
+	run := func(from int) int { return len(line[from:]) - len(strings.TrimLeft(line[from:], "`")) }
+next:
+	for i := 0; i < len(line); {
+		n := run(i)
+		switch {
+		case line[i] == '\\' && i+1 < len(line):
+			kept.WriteString(line[i : i+2])
+			i += 2
+			continue
+		case n == 0:
+			kept.WriteByte(line[i])
+			i++
+			continue
+		}
+		for end := i + n; end < len(line); {
+			closes := run(end)
+			if closes == n {
+				i = end + n
+				continue next
+			}
+			end += max(closes, 1)
+		}
+		kept.WriteString(line[i : i+n])
+		i += n
+	}
+	return kept.String()
+}
+
+func TestWithoutCode(t *testing.T) {
+	for have, want := range map[string]string{
+		"a `b` c ``d ` e`` f\n":           "a  c  f\n",
+		"a \\`b \\` c\n":                  "a \\`b \\` c\n",
+		"a `b\n":                          "a `b\n",
+		"```text\na\n```\nb\n":            "b\n",
+		"````text\na\n```\nb\n````\nc\n":  "c\n",
+		"```text\na\n```x\nb\n`````\nc\n": "c\n",
+	} {
+		if got := withoutCode(have); got != want {
+			t.Errorf("%q: have %q, want %q", have, got, want)
 		}
 	}
 }

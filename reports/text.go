@@ -232,11 +232,14 @@ func outcomeText(o replays.Outcome) string {
 // printable keeps text from a log on one line and away from the terminal's
 // controls.
 func printable(s string) string {
+	return Printable(strings.NewReplacer("\n", " ", "\t", " ").Replace(s))
+}
+
+// Printable gives text that may come from a node as a terminal can show it: its lines
+// stay, and of what would move the cursor, colour or name the window nothing does.
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return ' '
-		case !unicode.IsPrint(r):
+		if r != '\n' && r != '\t' && !unicode.IsPrint(r) {
 			return '\uFFFD'
 		}
 		return r

@@ -123,9 +123,7 @@ func mutated(ctx SpecContext, incident, topology string, mutate func(dir string)
 	o.Arms = arms
 	v, err := replays.Verify(ctx, inc, o)
 	Expect(err).NotTo(HaveOccurred(), "the rig failed")
-	left, err := leftBehind(ctx, o.Run)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(left).To(BeZero(), "what was swept should have been gone")
+	expectNothingLeft(ctx, o.Run)
 	return v
 }
 

@@ -5,6 +5,7 @@
 //	go test ./suites -ginkgo.label-filter=smoke            healthy, unfixed, a fix of each topology
 //	go test ./suites -ginkgo.label-filter=nightly          every arm
 //	go test ./suites -ginkgo.label-filter=account-service  every arm of one incident
+//	go test ./suites -ginkgo.label-filter=crash            plays that are broken off at random moments
 //
 // Without a filter nothing is played, except where CI=true: `go test ./...` is
 // for every desk, and plays of several packages would disturb each other.
@@ -59,11 +60,26 @@ var _ = SynchronizedBeforeSuite(func() {
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), string(out))
-	unlock, err := replays.Lock()
+	unlock, err = replays.Lock()
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(unlock)
+	DeferCleanup(func() { unlock() })
 	binary = path
 }, func() {})
+
+// unlock lets go of the machine's lock, which the suites hold.
+var unlock func()
+
+// letOthersPlay lets go of the lock for the specs of one container, which start the
+// tool as a process of its own.
+func letOthersPlay() {
+	GinkgoHelper()
+	unlock()
+	DeferCleanup(func() {
+		again, err := replays.Lock()
+		Expect(err).NotTo(HaveOccurred(), "a tool that was started still plays")
+		unlock = again
+	})
+}
 
 var _ = AfterSuite(func() {
 	_, err := reports.WriteIndex(runs())

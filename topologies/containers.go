@@ -26,6 +26,12 @@ const (
 	relayControl = 8474
 )
 
+// nobody is whom a container's engine asks for names that it does not know itself: an
+// address of the container's own at which nothing listens. The engine would ask the
+// machine's servers else, from outside the closed network, and tell them whatever name
+// a node wants to know.
+var nobody = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
+
 // startContainers creates all containers at once and starts each as soon as
 // what it needs answers: the nodes it depends on, and the relay if a link of its
 // own has a proxy, since it would find nobody at the link's address before.
@@ -118,6 +124,7 @@ func (s *System) create(ctx context.Context, name string, address netip.Addr,
 		h.CapDrop = []string{"ALL"}
 		h.SecurityOpt = []string{"no-new-privileges"}
 		h.CgroupParent = s.cgroupParent
+		h.DNS, h.DNSOptions = nobody, []string{"timeout:1", "attempts:1"}
 		limits(h)
 		if request.Image == s.ownImage {
 			h.Mounts = append(h.Mounts, mount.Mount{Type: mount.TypeBind, ReadOnly: true, Source: s.program.path, Target: ownEntrypoint})

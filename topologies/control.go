@@ -29,6 +29,8 @@ func (e *RefusedError) Error() string { return e.Status + ": " + e.Said }
 func newControl(who, address string) control {
 	return control{who: who, base: "http://" + address, http: &http.Client{
 		Timeout: 5 * time.Second,
+		// What a node answers must not lead the tool out of the node's closed network.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		// A service that was killed and started again must not be asked over a
 		// connection to its predecessor.
 		Transport: &http.Transport{DisableKeepAlives: true},

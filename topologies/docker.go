@@ -35,6 +35,7 @@ type Engine struct {
 	Rootless        bool   `json:"rootless,omitempty"`
 	CPUs            int    `json:"cpus"`
 	MemoryBytes     int64  `json:"memory_bytes"`
+	Folder          string `json:"folder,omitempty"` // where it keeps images and containers
 }
 
 // unified says that the engine uses cgroup version 2.
@@ -69,6 +70,7 @@ func describeEngine(ctx context.Context, docker *client.Client) (Engine, error) 
 		Rootless:        slices.Contains(info.SecurityOptions, "name=rootless"),
 		CPUs:            info.NCPU,
 		MemoryBytes:     info.MemTotal,
+		Folder:          info.DockerRootDir,
 	}, nil
 }
 

@@ -272,6 +272,9 @@ func (b *builder) files(s types.ServiceConfig, at func(...string) []string) ([]F
 		if err := checkLinksUsed(file, src, firstLine, f.Content); err != nil {
 			return nil, err
 		}
+		if err := checkTargets(s, f.Path, file, src, firstLine, f.Content); err != nil {
+			return nil, err
+		}
 		out = append(out, f)
 	}
 	slices.SortFunc(out, func(a, c File) int { return cmp.Compare(a.Path, c.Path) })

@@ -1,6 +1,7 @@
 package topologies_test
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -159,5 +160,21 @@ func TestPlayersOfFaults(t *testing.T) {
 	}
 	if !slices.Equal(seen, requests) {
 		t.Errorf("requests\n%s\nwant\n%s", strings.Join(seen, "\n"), strings.Join(requests, "\n"))
+	}
+}
+
+// TestOrdersFollowNoRedirect holds that what answers in a node's place cannot send
+// the tool, which is on no closed network, to another address.
+func TestOrdersFollowNoRedirect(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("the other address was asked to %s %s", r.Method, r.URL)
+	}))
+	defer elsewhere.Close()
+	server := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
+	defer server.Close()
+	err := topologies.NewPlayers("players", strings.TrimPrefix(server.URL, "http://")).SetRates(t.Context(), map[string]float64{"verify": 1})
+	var refused *topologies.RefusedError
+	if !errors.As(err, &refused) {
+		t.Errorf("have %v, want that the redirect is taken for a refusal", err)
 	}
 }

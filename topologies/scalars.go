@@ -136,7 +136,13 @@ var linuxCapabilities = strings.Fields(`AUDIT_CONTROL AUDIT_READ AUDIT_WRITE BLO
 	SYS_BOOT SYS_CHROOT SYS_MODULE SYS_NICE SYS_PACCT SYS_PTRACE SYS_RAWIO SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG
 	WAKE_ALARM`)
 
-// capability takes single ones: with ALL a node could leave its container.
+// reachingOut are the capabilities that mean the machine and not the container: its
+// kernel, its clock, its files by their handles, what it logs and who may do what.
+var reachingOut = strings.Fields(`AUDIT_CONTROL BLOCK_SUSPEND BPF DAC_READ_SEARCH MAC_ADMIN MAC_OVERRIDE PERFMON SYS_ADMIN
+	SYS_BOOT SYS_MODULE SYS_RAWIO SYS_TIME SYSLOG WAKE_ALARM`)
+
+// capability takes single ones, of those that stay inside a container: with the others,
+// or with ALL, a node could leave its own or harm the machine.
 func capability(v value) *FileError {
 	s, ok := v.plain()
 	if !ok {
@@ -148,6 +154,9 @@ func capability(v value) *FileError {
 	}
 	if !slices.Contains(linuxCapabilities, name) {
 		return v.fail(fmt.Sprintf("unknown capability %q", s), suggest(name, linuxCapabilities))
+	}
+	if slices.Contains(reachingOut, name) {
+		return v.fail(fmt.Sprintf("capability %s reaches out of its container, to the machine", s), "nodes are not given it: run the program without")
 	}
 	return nil
 }

@@ -25,7 +25,10 @@ func openNginx(e Endpoint) (source, error) {
 		return nil, err
 	}
 	// The client takes no context: its own time limit stands in for it.
-	h := &http.Client{Timeout: Deadline, Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}}
+	h := &http.Client{
+		Timeout: Deadline, CheckRedirect: stayHere,
+		Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true},
+	}
 	return &nginx{status: client.NewNginxClient(h, u), http: h}, nil
 }
 

@@ -38,10 +38,14 @@ func openExposition(e Endpoint) (source, error) {
 	}
 	return &exposition{
 		url:     u,
-		http:    &http.Client{Transport: &http.Transport{MaxIdleConns: 1, DisableCompression: true}},
+		http:    &http.Client{CheckRedirect: stayHere, Transport: &http.Transport{MaxIdleConns: 1, DisableCompression: true}},
 		symbols: labels.NewSymbolTable(),
 	}, nil
 }
+
+// stayHere has a client take a redirect for the answer. The tool runs outside the
+// nodes' closed network: what one of them answers must not send it anywhere else.
+func stayHere(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // httpURL gives an endpoint's URL; no proxy of the environment is ever used for
 // it, since the address is one of our own network.

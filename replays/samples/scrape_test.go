@@ -228,6 +228,33 @@ func TestScrapeFailures(t *testing.T) {
 	}
 }
 
+// TestScrapeFollowsNoRedirect holds that a node cannot send the tool, which is on no
+// closed network, to an address of its choice.
+func TestScrapeFollowsNoRedirect(t *testing.T) {
+	for _, kind := range []string{"nginx", "prometheus", "haproxy"} {
+		t.Run(kind, func(t *testing.T) {
+			var asked atomic.Int32
+			elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				asked.Add(1)
+				io.WriteString(w, stubStatus)
+			}))
+			defer elsewhere.Close()
+			for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect} {
+				node := httptest.NewServer(http.RedirectHandler(elsewhere.URL, status))
+				s := samples.NewStore()
+				err := target(t, samples.Endpoint{Node: "n", Kind: kind, Address: node.Listener.Addr().String(), Path: "/"}).Scrape(t.Context(), s, start)
+				node.Close()
+				if err == nil {
+					t.Errorf("%d: want an error, got none", status)
+				}
+			}
+			if n := asked.Load(); n > 0 {
+				t.Errorf("the other address was asked %d times, want never", n)
+			}
+		})
+	}
+}
+
 func TestScrapeRecovers(t *testing.T) {
 	var broken atomic.Bool
 	var dialled atomic.Int32

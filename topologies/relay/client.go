@@ -26,7 +26,11 @@ type Client struct {
 func NewClient(control string) *Client {
 	return &Client{
 		base: "http://" + strings.TrimPrefix(control, "http://"),
-		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute}},
+		http: &http.Client{
+			// The relay sends nobody elsewhere; what says so is not the relay.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Transport:     &http.Transport{MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute},
+		},
 	}
 }
 

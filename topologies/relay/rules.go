@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/netip"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -365,6 +366,26 @@ func probe() Capabilities {
 		}
 	}
 	return Capabilities{Missing: missing}
+}
+
+// CheckKernel says what this machine's kernel would let a relay do, by asking it as a
+// relay does, in a network namespace that is there for that long. It needs root: the
+// error wraps [fs.ErrPermission] without.
+func CheckKernel() (Capabilities, error) {
+	var found Capabilities
+	done := make(chan error)
+	go func() {
+		// Never unlocked: the thread, which is in the namespace, ends with the goroutine.
+		runtime.LockOSThread()
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			done <- fmt.Errorf("make a network namespace: %w", err)
+			return
+		}
+		found = probe()
+		done <- nil
+	}()
+	err := <-done
+	return found, err
 }
 
 func reason(err error) string {

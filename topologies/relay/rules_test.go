@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"math"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -327,5 +329,21 @@ func TestCapabilitiesAreKnown(t *testing.T) {
 	}
 	if err := without.Check(relay.Drop); err != nil {
 		t.Errorf("got %v for what is there", err)
+	}
+}
+
+// TestCheckKernel holds that the kernel is asked in a namespace that nobody else sees.
+func TestCheckKernel(t *testing.T) {
+	found, err := relay.CheckKernel()
+	if errors.Is(err, fs.ErrPermission) {
+		t.Skip("no network namespace can be made here: ", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for action, reason := range found.Missing {
+		if !slices.Contains(relay.Actions, action) || reason == "" {
+			t.Errorf("missing %q, since %q", action, reason)
+		}
 	}
 }

@@ -45,6 +45,8 @@ type edges struct {
 
 func newEdges(unheard prometheus.Counter) *edges {
 	return &edges{unheard: unheard, deadline: edgeWithin, http: &http.Client{
+		// What an edge answers leads nowhere else.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		// No proxy of the environment: the addresses are of our own network.
 		Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 1},
 	}}

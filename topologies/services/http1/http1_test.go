@@ -58,6 +58,28 @@ func TestDo(t *testing.T) {
 	}
 }
 
+// TestNoRedirectIsFollowed holds that a reply cannot send load anywhere else.
+func TestNoRedirectIsFollowed(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("the other address was asked to %s %s", r.Method, r.URL)
+	}))
+	defer elsewhere.Close()
+	for _, want := range []int{301, 302, 303, 307, 308} {
+		c, opened := client(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", elsewhere.URL)
+			w.WriteHeader(want)
+		})
+		for _, method := range []string{"GET", "POST"} {
+			if have, err := c.Do(c.Request(method, "/"), soon(), io.Discard); have != want || err != nil {
+				t.Errorf("%s: have %d, %v; want %d", method, have, err, want)
+			}
+		}
+		if have := opened.Load(); have != 1 {
+			t.Errorf("%d: have %d connections, want the one to the server", want, have)
+		}
+	}
+}
+
 func TestAConnectionIsKeptAsLongAsItIsOfUse(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
