@@ -92,6 +92,48 @@ func dialEngine(ctx context.Context) (*client.Client, error) {
 	return docker, nil
 }
 
+// dockerDriver runs every node as a container.
+type dockerDriver struct {
+	docker   *client.Client
+	provider *testcontainers.DockerProvider
+	local    map[string]string // by a compose file's name of an image, the engine's
+	program  *program          // nil where no node is of our own image
+	// The run's network.
+	network, networkID string
+}
+
+func newDockerDriver(ctx context.Context) (*dockerDriver, error) {
+	docker, err := dialEngine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	provider, err := containerProvider(docker)
+	if err != nil {
+		docker.Close()
+		return nil, err
+	}
+	return &dockerDriver{docker: docker, provider: provider}, nil
+}
+
+func (d *dockerDriver) describe(ctx context.Context) (Engine, error) {
+	return describeEngine(ctx, d.docker)
+}
+
+func (d *dockerDriver) prepare(ctx context.Context, t *Topology, o Options) (uses []ImageUse, err error) {
+	uses, d.local, err = ensureImages(ctx, d.docker, t, o)
+	return uses, err
+}
+
+func (d *dockerDriver) sweep(ctx context.Context, match func(map[string]string) bool) (Swept, error) {
+	return sweep(ctx, d.docker, match)
+}
+
+func (d *dockerDriver) close() {
+	d.program.unpin()
+	_ = d.provider.Close()
+	_ = d.docker.Close()
+}
+
 var configureOnce sync.Once
 
 // containerProvider gives what creates and starts containers, on the engine that

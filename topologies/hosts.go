@@ -110,7 +110,7 @@ func noHost(err error) error {
 // The weight of the nodes that are on no host is given where that is possible
 // and asked for by nobody: [System.CPUWeight] says what came of it.
 func (s *System) createHosts(ctx context.Context) error {
-	engine, err := describeEngine(ctx, s.docker)
+	engine, err := s.driver.describe(ctx)
 	if err != nil {
 		return err
 	}
