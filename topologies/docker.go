@@ -22,8 +22,10 @@ var ErrNoEngine = errors.New("no container engine answers")
 // answers in milliseconds.
 const engineAnswers = 1500 * time.Millisecond
 
-// Engine describes the container engine and its machine, for the record.
+// Engine describes the container engine and its machine, for the record. Where nodes
+// are processes it describes the machine alone.
 type Engine struct {
+	Driver          Driver `json:"driver"`
 	Version         string `json:"version"`
 	API             string `json:"api"`
 	OperatingSystem string `json:"operating_system"`
@@ -35,6 +37,14 @@ type Engine struct {
 	Rootless        bool   `json:"rootless,omitempty"`
 	CPUs            int    `json:"cpus"`
 	MemoryBytes     int64  `json:"memory_bytes"`
+}
+
+// String is what a reader is told of it: "docker 20.10.24", "processes".
+func (e Engine) String() string {
+	if e.Driver == Process {
+		return "processes"
+	}
+	return "docker " + e.Version
 }
 
 // unified says that the engine uses cgroup version 2.
@@ -58,6 +68,7 @@ func describeEngine(ctx context.Context, docker *client.Client) (Engine, error) 
 	}
 	info := result.Info
 	return Engine{
+		Driver:          Docker,
 		Version:         info.ServerVersion,
 		API:             docker.ClientVersion(),
 		OperatingSystem: info.OperatingSystem,

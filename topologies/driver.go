@@ -7,6 +7,45 @@ import (
 	"time"
 )
 
+// Driver is a way to run a topology.
+type Driver string
+
+const (
+	Docker  Driver = "docker"  // every node is a container of an engine
+	Process Driver = "process" // every node is a process of this machine, see [RunInNamespaces]
+)
+
+// Drivers are all of them.
+var Drivers = []Driver{Docker, Process}
+
+// Preflight says who would run the nodes, and on what machine. It starts nothing. The
+// error wraps [ErrNoEngine] or [ErrNoNamespaces] where nobody can.
+func (d Driver) Preflight(ctx context.Context) (Engine, error) {
+	if d != Process {
+		return Preflight(ctx)
+	}
+	if !InNamespaces() {
+		return Engine{}, errNotInNamespaces
+	}
+	return describeProcesses(), nil
+}
+
+func newDriver(ctx context.Context, o Options) (driver, error) {
+	// Written out: a nil of either type is no nil driver.
+	if o.Driver == Process {
+		d, err := newProcessDriver(o)
+		if err != nil {
+			return nil, err
+		}
+		return d, nil
+	}
+	d, err := newDockerDriver(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
 // driver is what runs the nodes of a topology. It makes what they need and knows
 // nothing of when they start, of hosts, or of what links are for: [System] does.
 type driver interface {

@@ -26,6 +26,8 @@ type Options struct {
 	Binary string
 	// Proxied are the links that get a proxy; all others are direct.
 	Proxied []Link
+	// Driver is what runs the nodes; "" is [Docker].
+	Driver Driver
 	// Keep leaves everything running on Stop and when the tool dies. What is
 	// kept is removed by [Clean] alone.
 	Keep bool
@@ -78,6 +80,12 @@ func (o Options) complete(t *Topology) (Options, error) {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
+	if o.Driver != "" && !slices.Contains(Drivers, o.Driver) {
+		return o, fmt.Errorf("driver %q: want one of %q", o.Driver, Drivers)
+	}
+	if o.Keep && o.Driver == Process {
+		return o, fmt.Errorf("%w: keeping nodes: they end with the tool; use the driver docker", ErrNotByProcesses)
+	}
 	for _, l := range o.Proxied {
 		if !slices.Contains(t.Links, l) {
 			return o, fmt.Errorf("topology %s: no link %s to put a proxy on", t.Name, l)
@@ -91,12 +99,13 @@ func (o Options) complete(t *Topology) (Options, error) {
 //
 // If anything fails or the context ends, all that was started is removed before
 // Start returns. The error wraps [ErrNoEngine] or [ErrNoImage] where that is the
-// reason, and is a [*NotReadyError] for a node that does not come up.
+// reason, [ErrNoNamespaces], [ErrNoProgram] or [ErrNotByProcesses] where nodes are
+// processes, and is a [*NotReadyError] for a node that does not come up.
 func Start(ctx context.Context, t *Topology, o Options) (_ *System, err error) {
 	if o, err = o.complete(t); err != nil {
 		return nil, err
 	}
-	d, err := newDockerDriver(ctx)
+	d, err := newDriver(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -104,6 +113,9 @@ func Start(ctx context.Context, t *Topology, o Options) (_ *System, err error) {
 		topology: t, options: o, driver: d,
 		labels:    map[string]string{LabelRun: o.Run, LabelOwner: ownProcess().String()},
 		instances: map[string]*Instance{}, hostMemory: map[string]*hostMemory{},
+	}
+	if o.Driver == Process {
+		s.labels[LabelDriver] = string(Process)
 	}
 	if o.Keep {
 		s.labels[LabelKeep] = "true"

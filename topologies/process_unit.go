@@ -1,0 +1,647 @@
+package topologies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// processUnit is the processes that run a node: the one that became the node, and what
+// that has started. They have a process namespace of their own, so that all of them end
+// with the first.
+type processUnit struct {
+	driver  *processDriver
+	node    *Node
+	folder  string       // of the node, in the run's
+	files   *cgroupFiles // nil where none can be made
+	log     *processLog
+	command string // how its start is called in errors
+
+	mu       sync.Mutex
+	life     *life       // the last one; nil before the first
+	ended    bool        // somebody ended it: nothing starts it again
+	again    *time.Timer // of a start by its restart policy; nil when there is none to come
+	delay    time.Duration
+	restarts int
+	cores    float64 // limits, also of lives to come; 0 for none
+	bytes    int64
+}
+
+// life is the time from a start to a death.
+type life struct {
+	command *exec.Cmd
+	port    string // of the bridge
+	started time.Time
+	dead    chan struct{} // closed at its end
+	exit    int           // set before that
+}
+
+func (l *life) over() bool {
+	if l == nil {
+		return true
+	}
+	select {
+	case <-l.dead:
+		return true
+	default:
+		return false
+	}
+}
+
+func (l *life) pid() int { return l.command.Process.Pid }
+
+// Waits of restart policies, as Docker's.
+const (
+	firstDelay = 100 * time.Millisecond
+	mostDelay  = time.Minute
+	longLife   = 10 * time.Second // after which the first wait is taken again
+)
+
+// becomesWithin bounds the time from a process's start until it has become the node.
+const becomesWithin = 10 * time.Second
+
+func (u *processUnit) start(ctx context.Context) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.life.over() || u.again != nil {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	u.ended, u.restarts, u.delay = false, 0, 0
+	return u.begin()
+}
+
+// begin starts the process and returns once the node's program has taken its place.
+// The lock is held.
+func (u *processUnit) begin() error {
+	if u.driver.over() {
+		return errRunOver
+	}
+	if err := u.makeCgroup(); err != nil {
+		return err
+	}
+	ahead, said, err := pipes()
+	if err != nil {
+		return err
+	}
+	defer ahead.close()
+	defer said.close()
+	l := &life{command: u.newCommand(ahead.read, said.write), dead: make(chan struct{})}
+	if err := u.driver.startProcess(l.command); err != nil {
+		return noNamespaces(err)
+	}
+	_, _ = ahead.read.Close(), said.write.Close() // the process has its own
+	err = u.settle(l, ahead.write, said.read)
+	if err != nil {
+		_ = l.command.Process.Kill()
+		_ = l.command.Wait()
+		u.driver.unplug(l.port)
+		u.log.flush()
+		return err
+	}
+	l.started = time.Now()
+	u.life = l
+	go u.await(l)
+	return nil
+}
+
+var errRunOver = errors.New("the run is over")
+
+// settle gives the process its network and hears whether it has become the node. The
+// process is noted first: who sweeps after the tool finds it, and before that it waits.
+func (u *processUnit) settle(l *life, ahead, said *os.File) error {
+	p := process{boot: bootID(), pid: l.pid(), start: startTime(l.pid())}
+	err := os.WriteFile(filepath.Join(u.folder, processFile), []byte(p.String()), 0o600)
+	if err == nil {
+		l.port, err = u.driver.plug(l.pid(), u.node.Name)
+	}
+	if err == nil {
+		_, err = ahead.Write([]byte{1})
+	}
+	within := becomesWithin
+	if err != nil {
+		// It may have given up before, and says why.
+		within = 100 * time.Millisecond
+	}
+	if err := said.SetReadDeadline(time.Now().Add(within)); err != nil {
+		return err
+	}
+	reason, readErr := io.ReadAll(said)
+	switch {
+	case len(reason) > 0:
+		return &unbecomeError{u.command, string(reason)}
+	case err != nil:
+		return err
+	case readErr != nil:
+		return fmt.Errorf("the process has not become %s within %s: %w", u.command, becomesWithin, readErr)
+	}
+	return nil
+}
+
+// unbecomeError is what a process said that could not become its node.
+type unbecomeError struct{ command, said string }
+
+func (e *unbecomeError) Error() string { return fmt.Sprintf("become %s: %s", e.command, e.said) }
+
+// pipe is one between the tool and a process.
+type pipe struct{ read, write *os.File }
+
+func (p pipe) close() { _, _ = p.read.Close(), p.write.Close() } // again is no harm
+
+func pipes() (ahead, said pipe, err error) {
+	if ahead.read, ahead.write, err = os.Pipe(); err != nil {
+		return ahead, said, err
+	}
+	if said.read, said.write, err = os.Pipe(); err != nil {
+		ahead.close()
+	}
+	return ahead, said, err
+}
+
+func (u *processUnit) newCommand(ahead, said *os.File) *exec.Cmd {
+	c := exec.Command(u.driver.binary, "node", filepath.Join(u.folder, specFile))
+	c.Dir = "/"
+	// It runs for milliseconds and needs no collector.
+	c.Env = []string{"PATH=" + strings.Join(searched(), ":"), "GOGC=off"}
+	c.Stdout, c.Stderr = u.log, u.log
+	c.ExtraFiles = []*os.File{ahead, said}
+	c.WaitDelay = time.Second
+	c.SysProcAttr = u.driver.attributes(u.node)
+	return c
+}
+
+// await sees a life to its end and what comes after.
+func (u *processUnit) await(l *life) {
+	_ = l.command.Wait() // the state tells
+	l.exit = exitCode(l.command.ProcessState)
+	// What has the port's place on the bridge would be asked for the address.
+	u.driver.unplug(l.port)
+	u.log.flush()
+	u.removeCgroup()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.startsAgain(l.exit) {
+		if time.Since(l.started) >= longLife {
+			u.delay = 0
+		}
+		u.delay = min(max(firstDelay, 2*u.delay), mostDelay)
+		u.again = time.AfterFunc(u.delay, u.beginAgain)
+	}
+	close(l.dead)
+}
+
+// startsAgain asks the restart policy. The lock is held.
+func (u *processUnit) startsAgain(exit int) bool {
+	switch {
+	case u.ended || u.driver.over():
+		return false
+	case u.node.Restart == "on-failure":
+		return exit != 0
+	}
+	return u.node.Restart != ""
+}
+
+func (u *processUnit) beginAgain() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.again == nil || u.ended {
+		return
+	}
+	u.again = nil
+	u.restarts++
+	if err := u.begin(); err != nil {
+		// It is given up, as by an engine.
+		_, _ = fmt.Fprintf(u.log, "relapse: start it again: %v\n", err)
+	}
+}
+
+// exitCode is that of a shell: 128 and the signal for one that a signal ended.
+func exitCode(state *os.ProcessState) int {
+	status, ok := state.Sys().(syscall.WaitStatus)
+	if ok && status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return state.ExitCode()
+}
+
+// end has nothing started again, and gives the life that there is.
+func (u *processUnit) end() *life {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.ended = true
+	if u.again != nil {
+		u.again.Stop()
+		u.again = nil
+	}
+	return u.life
+}
+
+func (u *processUnit) kill(context.Context) error {
+	l := u.end()
+	if l.over() {
+		return nil
+	}
+	return unlessDone(l.command.Process.Kill())
+}
+
+// unlessDone takes a process that has ended for one that was ended.
+func unlessDone(err error) error {
+	if errors.Is(err, os.ErrProcessDone) || errors.Is(err, syscall.ESRCH) {
+		return nil
+	}
+	return err
+}
+
+func (u *processUnit) awaitDead(ctx context.Context) error {
+	u.mu.Lock()
+	l := u.life
+	u.mu.Unlock()
+	if l == nil {
+		return nil
+	}
+	select {
+	case <-l.dead:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (u *processUnit) stop(ctx context.Context, grace time.Duration) error {
+	l := u.end()
+	if l.over() {
+		return nil
+	}
+	if err := unlessDone(l.command.Process.Signal(syscall.SIGTERM)); err != nil {
+		return err
+	}
+	over := time.NewTimer(grace)
+	defer over.Stop()
+	select {
+	case <-l.dead:
+		return nil
+	case <-over.C:
+	case <-ctx.Done():
+	}
+	return errors.Join(unlessDone(l.command.Process.Kill()), u.awaitDead(ctx))
+}
+
+// pause stops every process of the node. The kernel stops one once it gets to run, and
+// one that is not stopped yet may start another: so it asks until none is left.
+func (u *processUnit) pause(ctx context.Context) error {
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for {
+		moving := 0
+		for _, pid := range u.members() {
+			if strings.Contains("TtZX", runState(pid)) {
+				continue
+			}
+			moving++
+			if err := unlessDone(unix.Kill(pid, unix.SIGSTOP)); err != nil {
+				return err
+			}
+		}
+		if moving == 0 {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%d of its processes still run: %w", moving, ctx.Err())
+		}
+	}
+}
+
+func (u *processUnit) resume(context.Context) error {
+	var errs []error
+	for _, pid := range u.members() {
+		errs = append(errs, unlessDone(unix.Kill(pid, unix.SIGCONT)))
+	}
+	return errors.Join(errs...)
+}
+
+// members are the processes of the node, none of a dead one.
+func (u *processUnit) members() []int {
+	u.mu.Lock()
+	l := u.life
+	u.mu.Unlock()
+	if l.over() {
+		return nil
+	}
+	if u.files != nil {
+		if content, err := os.ReadFile(filepath.Join(u.files.memory, "cgroup.procs")); err == nil {
+			var pids []int
+			for _, field := range strings.Fields(string(content)) {
+				if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
+					pids = append(pids, pid)
+				}
+			}
+			return pids
+		}
+	}
+	return descendants(l.pid())
+}
+
+// descendants gives a process and all that it has started, and those have.
+func descendants(pid int) []int {
+	all := []int{pid}
+	for i := 0; i < len(all); i++ {
+		lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", all[i])) // the pattern is well-formed
+		for _, list := range lists {
+			content, _ := os.ReadFile(list) // of a thread that has ended: it has none
+			for _, field := range strings.Fields(string(content)) {
+				if child, err := strconv.Atoi(field); err == nil && !slices.Contains(all, child) {
+					all = append(all, child)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// processStat gives the fields of /proc/pid/stat from the state on, which is the third
+// of proc_pid_stat(5); nil if there is no such process.
+func processStat(pid int) []string {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil
+	}
+	// The name before it may hold spaces and brackets.
+	_, after, _ := strings.Cut(string(content[strings.LastIndexByte(string(content), ')')+1:]), " ")
+	return strings.Fields(after)
+}
+
+// runState is the letter that the kernel has for what a process does; "X" for one that
+// is gone.
+func runState(pid int) string {
+	if fields := processStat(pid); len(fields) > 0 {
+		return fields[0]
+	}
+	return "X"
+}
+
+func (u *processUnit) inspect(context.Context) (State, error) {
+	u.mu.Lock()
+	l, restarting, restarts := u.life, u.again != nil, u.restarts
+	u.mu.Unlock()
+	if l == nil {
+		return State{}, nil
+	}
+	state := State{
+		Restarting: restarting, Restarts: restarts, StartedAt: l.started, Pid: l.pid(),
+		// Whether it was so is for the exit code and the kernel's counter to tell.
+		OOMKilled: u.files != nil && (u.node.Memory > 0 || u.node.Host != ""),
+	}
+	if l.over() {
+		state.ExitCode, state.Pid = l.exit, 0
+		return state, nil
+	}
+	state.Running = true
+	state.Paused = runState(l.pid()) == "T"
+	return state, nil
+}
+
+// needsRoot refuses a limit where there are no cgroups.
+func needsRoot(what string) error {
+	return fmt.Errorf("%w: %s, which the kernel keeps for a cgroup, and making one needs root and a %s that can be written to", ErrNotByProcesses, what, cgroupRoot)
+}
+
+func (u *processUnit) setCPUs(_ context.Context, cores float64) error {
+	if u.files == nil {
+		return needsRoot("a CPU limit")
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.life.over() {
+		if err := apply(u.files.nodeCPUSettings(cores)); err != nil {
+			return err
+		}
+	}
+	u.cores = cores
+	return nil
+}
+
+func (u *processUnit) cpus(context.Context) (float64, error) {
+	if u.files == nil {
+		return 0, needsRoot("a CPU limit")
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.cores, nil
+}
+
+func (u *processUnit) setMemory(_ context.Context, bytes int64) error {
+	if u.files == nil {
+		return needsRoot("a memory limit")
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.life.over() {
+		if err := apply(slices.Concat(u.files.memorySettings(bytes), u.files.swapSettings())); err != nil {
+			return err
+		}
+	}
+	u.bytes = bytes
+	return nil
+}
+
+func (u *processUnit) memory(context.Context) (int64, error) {
+	if u.files == nil {
+		return 0, needsRoot("a memory limit")
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.bytes, nil
+}
+
+// nodeCPUSettings limit CPU time to so many cores, counted over [cpuPeriod]; 0 for no
+// limit.
+func (f *cgroupFiles) nodeCPUSettings(cores float64) []setting {
+	period, quota := strconv.FormatInt(cpuPeriod.Microseconds(), 10), strconv.FormatInt(cpuQuota(cores), 10)
+	if f.unified {
+		if cores <= 0 {
+			quota = "max"
+		}
+		return []setting{{path: filepath.Join(f.cpu, "cpu.max"), value: quota + " " + period}}
+	}
+	return []setting{
+		{path: filepath.Join(f.cpu, "cpu.cfs_period_us"), value: period},
+		{path: filepath.Join(f.cpu, "cpu.cfs_quota_us"), value: quota},
+	}
+}
+
+func (u *processUnit) cgroupName() string { return u.node.Name }
+
+func (u *processUnit) cgroup(State) *cgroupFiles { return u.files }
+
+// makeCgroup makes the node's cgroup anew, so that it counts from zero in every life.
+// The lock is held.
+func (u *processUnit) makeCgroup() error {
+	if u.files == nil {
+		return nil
+	}
+	u.removeCgroup()
+	if u.files.unified {
+		control := filepath.Join(filepath.Dir(u.files.memory), "cgroup.subtree_control")
+		if err := os.WriteFile(control, []byte("+cpu +memory"), 0o644); err != nil {
+			return err
+		}
+	}
+	for _, folder := range u.files.folders() {
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			return err
+		}
+	}
+	var settings []setting
+	if u.cores > 0 {
+		settings = append(settings, u.files.nodeCPUSettings(u.cores)...)
+	}
+	if u.bytes > 0 {
+		settings = slices.Concat(settings, u.files.memorySettings(u.bytes), u.files.swapSettings())
+	}
+	return apply(settings)
+}
+
+// removeCgroup is a courtesy: what is left goes with its parent at the end of the run.
+func (u *processUnit) removeCgroup() {
+	if u.files == nil {
+		return
+	}
+	for _, folder := range u.files.folders() {
+		_ = os.Remove(folder)
+	}
+}
+
+// folders are the group's own, each once.
+func (f *cgroupFiles) folders() []string {
+	folders := []string{f.cpu, f.cpuacct, f.memory}
+	slices.Sort(folders)
+	return slices.Compact(folders)
+}
+
+// clockTicks are those of a second in /proc/pid/stat, on all machines that Go runs on.
+const clockTicks = 100
+
+// usage adds up what the kernel says of each process. Of one that has ended, what its
+// parent has heard counts.
+func (u *processUnit) usage(context.Context) (Usage, error) {
+	members := u.members()
+	if len(members) == 0 {
+		return Usage{}, ErrNotRunning
+	}
+	var sum Usage
+	for _, pid := range members {
+		fields := processStat(pid)
+		// utime, stime, cutime, cstime and rss are fields 14 to 17 and 24 of all.
+		if len(fields) < 22 {
+			continue
+		}
+		for _, field := range fields[11:15] {
+			ticks, err := strconv.ParseFloat(field, 64)
+			if err != nil {
+				return Usage{}, fmt.Errorf("/proc/%d/stat: %w", pid, err)
+			}
+			sum.CPUSeconds += ticks / clockTicks
+		}
+		pages, err := strconv.ParseUint(fields[21], 10, 64)
+		if err != nil {
+			return Usage{}, fmt.Errorf("/proc/%d/stat: %w", pid, err)
+		}
+		sum.MemoryBytes += pages * uint64(os.Getpagesize())
+	}
+	return sum, nil
+}
+
+func (u *processUnit) logs(_ context.Context, lines int, w io.Writer) error {
+	u.log.flush()
+	content, err := os.ReadFile(u.log.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it never started
+	}
+	if err != nil {
+		return err
+	}
+	if lines != allLines {
+		all := slices.Collect(strings.Lines(string(content)))
+		content = []byte(strings.Join(all[max(0, len(all)-lines):], ""))
+	}
+	_, err = w.Write(content)
+	return err
+}
+
+// processLog keeps what a node prints, in all of its lives, each line with its time
+// (RFC 3339, UTC) in front.
+type processLog struct {
+	path string
+
+	mu   sync.Mutex
+	file *os.File // nil before the first line
+	rest []byte   // of a line that has not ended
+}
+
+// longestLine is where a line is cut that does not end.
+const longestLine = 64 << 10
+
+func (l *processLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rest = append(l.rest, p...)
+	end := strings.LastIndexByte(string(l.rest), '\n') + 1
+	if end == 0 && len(l.rest) >= longestLine {
+		end = len(l.rest)
+	}
+	err := l.write(l.rest[:end])
+	l.rest = slices.Clone(l.rest[end:])
+	return len(p), err
+}
+
+// write writes whole lines. The lock is held.
+func (l *processLog) write(text []byte) (err error) {
+	if len(text) == 0 {
+		return nil
+	}
+	if l.file == nil {
+		if l.file, err = os.OpenFile(l.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
+			return err
+		}
+	}
+	now := time.Now().UTC().Format(time.RFC3339Nano)
+	var b strings.Builder
+	for line := range strings.Lines(string(text)) {
+		b.WriteString(now + " " + strings.TrimSuffix(line, "\n") + "\n")
+	}
+	_, err = io.WriteString(l.file, b.String())
+	return err
+}
+
+// flush writes the line that was begun.
+func (l *processLog) flush() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = l.write(l.rest)
+	l.rest = nil
+}
+
+func (l *processLog) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file != nil {
+		_ = l.file.Close()
+	}
+}
