@@ -54,6 +54,11 @@ func CheckHosts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return canHoldHosts(engine)
+}
+
+// canHoldHosts asks the engine and the kernel.
+func canHoldHosts(engine Engine) error {
 	if err := holdsHosts(engine); err != nil {
 		return err
 	}

@@ -108,6 +108,10 @@ func describeProcesses() Engine {
 	return e
 }
 
+// CheckProcessLimits says whether nodes that are processes can have limits and hosts;
+// the error wraps [ErrNoHosts] where they cannot. It makes nothing.
+func CheckProcessLimits() error { return canHoldHosts(describeProcesses()) }
+
 // prepare finds the nodes' programs, and refuses nodes that cannot be processes.
 func (d *processDriver) prepare(ctx context.Context, t *Topology, o Options) ([]ImageUse, error) {
 	var errs []error

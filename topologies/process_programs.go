@@ -86,20 +86,48 @@ func programsOf(node *Node) ([]string, error) {
 	return programs, nil
 }
 
-// missing says what to install.
+// missing says what to install for a node.
 func missing(node *Node, program string) error {
+	return fmt.Errorf("%w: node %s: %s is not on this machine: %s, or use --driver docker", ErrNoProgram, node.Name, program, installed(program, node.Debian))
+}
+
+// installed says how a program is installed; debian are packages that are known to hold
+// it, if any.
+func installed(program string, debian []string) string {
 	p, known := knownPrograms[path.Base(program)]
-	if len(node.Debian) > 0 {
-		p.debian = node.Debian[0]
+	if len(debian) > 0 {
+		p.debian = debian[0]
 	}
-	hint := "install it"
 	switch {
 	case known:
-		hint = fmt.Sprintf("apt-get install %s (Debian), dnf install %s (Fedora) or brew install %s (macOS)", p.debian, p.fedora, p.macos)
+		return fmt.Sprintf("apt-get install %s (Debian), dnf install %s (Fedora) or brew install %s (macOS)", p.debian, p.fedora, p.macos)
 	case p.debian != "":
-		hint = fmt.Sprintf("apt-get install %s (Debian)", p.debian)
+		return fmt.Sprintf("apt-get install %s (Debian)", p.debian)
 	}
-	return fmt.Errorf("%w: node %s: %s is not on this machine: %s, or use --driver docker", ErrNoProgram, node.Name, program, hint)
+	return "install it"
+}
+
+// FoundProgram is a program that topologies of the library need of a machine whose
+// nodes are processes.
+type FoundProgram struct {
+	Name, Path string
+	Missing    error // how to install it, where it is not there
+}
+
+// Programs looks for those programs; sorted by name.
+func Programs() []FoundProgram {
+	// As the topology valorant names it.
+	const postgres = "/usr/lib/postgresql/15/bin/postgres"
+	var all []FoundProgram
+	for _, name := range []string{"haproxy", "memcached", "nginx", postgres, "redis-server"} {
+		p := FoundProgram{Name: path.Base(name)}
+		var found bool
+		if p.Path, found = findProgram(name); !found {
+			p.Missing = fmt.Errorf("%w: %s is not on this machine: %s", ErrNoProgram, name, installed(name, nil))
+		}
+		all = append(all, p)
+	}
+	return all
 }
 
 // programUses finds the programs of all nodes and says what they are, by the images
