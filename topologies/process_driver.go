@@ -58,6 +58,8 @@ const (
 	rootFolder  = "root"
 )
 
+const librariesVariable = "LD_LIBRARY_PATH"
+
 // nodeInterface is the end of its cable that a node has.
 const nodeInterface = "eth0"
 
@@ -172,9 +174,7 @@ func (d *processDriver) connect(_ context.Context, s *System) error {
 		return err
 	}
 	d.addressed = s.addressed
-	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(s.options.Run))
-	if d.bridge, err = addBridge(fmt.Sprintf("relapse%08x", hash.Sum32())); err != nil {
+	if d.bridge, err = addBridge(bridgeName(s.options.Run)); err != nil {
 		return noNamespaces(err)
 	}
 	gateway := &net.IPNet{IP: subnet.Addr().Next().AsSlice(), Mask: net.CIDRMask(subnet.Bits(), 32)}
@@ -183,6 +183,29 @@ func (d *processDriver) connect(_ context.Context, s *System) error {
 	}
 	if err := netlink.LinkSetUp(d.bridge); err != nil {
 		return fmt.Errorf("network: bridge: %w", err)
+	}
+	return nil
+}
+
+// bridgeName is short enough for the kernel.
+func bridgeName(run string) string {
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(run))
+	return fmt.Sprintf("relapse%08x", hash.Sum32())
+}
+
+// removeBridge removes a run's bridge where this process sees it. Elsewhere it is in
+// namespaces that end with their processes.
+func removeBridge(run string) error {
+	bridge, err := netlink.LinkByName(bridgeName(run))
+	if errors.As(err, new(netlink.LinkNotFoundError)) {
+		return nil
+	}
+	if err == nil {
+		err = netlink.LinkDel(bridge)
+	}
+	if err != nil && !errors.Is(err, unix.ENODEV) {
+		return fmt.Errorf("bridge of run %s: %w", run, err)
 	}
 	return nil
 }
@@ -279,13 +302,23 @@ func (d *processDriver) spec(s *System, node *Node, address netip.Addr, u *proce
 	if node.Image == OwnImage && len(node.Entrypoint) == 0 {
 		n.Args = slices.Concat([]string{ownEntrypoint}, node.Command)
 	} else if path, found := findProgram(node.Entrypoint[0]); found {
-		// Where it is, what belongs to it is as well.
 		n.Folders = []string{filepath.Dir(path)}
 	}
+	environment := map[string]string{"PATH": strings.Join(searched(), ":"), "HOSTNAME": node.Name, "HOME": "/"}
+	// Programs that were unpacked somewhere find their libraries by it.
+	if libraries := os.Getenv(librariesVariable); libraries != "" && node.Image != OwnImage {
+		environment[librariesVariable] = libraries
+		for _, folder := range filepath.SplitList(libraries) {
+			if filepath.IsAbs(folder) {
+				n.Folders = append(n.Folders, filepath.Clean(folder))
+			}
+		}
+	}
+	slices.Sort(n.Folders)
+	n.Folders = slices.Compact(n.Folders)
 	n.Folders = slices.DeleteFunc(n.Folders, func(folder string) bool {
 		return slices.ContainsFunc(systemFolders, func(s string) bool { return folder == s || strings.HasPrefix(folder, s+"/") })
 	})
-	environment := map[string]string{"PATH": strings.Join(searched(), ":"), "HOSTNAME": node.Name, "HOME": "/"}
 	for name, value := range node.Environment {
 		environment[name] = value
 	}
@@ -372,24 +405,14 @@ func (d *processDriver) end(ctx context.Context) error {
 	var ending errgroup.Group
 	for _, u := range units {
 		ending.Go(func() error {
-			err := u.kill(ctx)
-			if err == nil {
-				err = u.awaitDead(ctx)
-			}
-			if err != nil {
+			if err := u.endForGood(ctx); err != nil {
 				return fmt.Errorf("node %s: end it: %w", u.node.Name, err)
 			}
 			u.log.close()
 			return nil
 		})
 	}
-	err := ending.Wait()
-	if d.bridge != nil {
-		if deleteErr := netlink.LinkDel(d.bridge); deleteErr != nil && !errors.Is(deleteErr, unix.ENODEV) {
-			err = errors.Join(err, fmt.Errorf("remove the bridge: %w", deleteErr))
-		}
-	}
-	return err
+	return ending.Wait()
 }
 
 func (d *processDriver) sweep(ctx context.Context, match func(map[string]string) bool) (Swept, error) {
@@ -423,7 +446,7 @@ func sweepProcesses(ctx context.Context, match func(map[string]string) bool) (Sw
 		hosts, hostsErr := removeHosts(ctx, run)
 		swept.Processes += processes
 		swept.Hosts += hosts
-		err := errors.Join(endErr, hostsErr)
+		err := errors.Join(endErr, hostsErr, removeBridge(run))
 		if err == nil {
 			// Last, since the folder is how a later sweep would know of the rest.
 			err = os.RemoveAll(runFolder(run))

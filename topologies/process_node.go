@@ -184,7 +184,7 @@ func (n *nodeSpec) mount() error {
 		return fmt.Errorf("mount the node's file system: %w", err)
 	}
 	own := []string{n.Root}
-	for _, folder := range slices.Concat(systemFolders, n.Folders) {
+	for _, folder := range systemFolders {
 		if err := n.share(folder); err != nil {
 			return err
 		}
@@ -218,6 +218,12 @@ func (n *nodeSpec) mount() error {
 			return fmt.Errorf("mount tmpfs %s: %w", tmpfs, err)
 		}
 		own = append(own, n.inside(folder))
+	}
+	// After what they may be below of.
+	for _, folder := range n.Folders {
+		if err := n.share(folder); err != nil {
+			return err
+		}
 	}
 	files := append(slices.Clone(n.Files),
 		File{Path: "/etc/hosts", Content: []byte(n.Hosts), Mode: 0o644},

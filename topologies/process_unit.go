@@ -30,10 +30,13 @@ type processUnit struct {
 	log     *processLog
 	command string // how its start is called in errors
 
-	mu       sync.Mutex
+	turn sync.Mutex // to start it, which the kernel may take its time for
+
+	mu       sync.Mutex  // never held while the kernel has something to do
 	life     *life       // the last one; nil before the first
+	becoming *os.Process // nil but while one is started
 	ended    bool        // somebody ended it: nothing starts it again
-	again    *time.Timer // of a start by its restart policy; nil when there is none to come
+	again    *time.Timer // of a start by its restart policy, until that is made; else nil
 	delay    time.Duration
 	restarts int
 	cores    float64 // limits, also of lives to come; 0 for none
@@ -74,20 +77,23 @@ const (
 const becomesWithin = 10 * time.Second
 
 func (u *processUnit) start(ctx context.Context) error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if !u.life.over() || u.again != nil {
-		return nil
-	}
+	u.turn.Lock()
+	defer u.turn.Unlock()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	u.mu.Lock()
+	if !u.life.over() || u.again != nil {
+		u.mu.Unlock()
+		return nil
+	}
 	u.ended, u.restarts, u.delay = false, 0, 0
+	u.mu.Unlock()
 	return u.begin()
 }
 
-// begin starts the process and returns once the node's program has taken its place.
-// The lock is held.
+// begin starts the process and returns once the node's program has taken its place. It
+// is the caller's turn.
 func (u *processUnit) begin() error {
 	if u.driver.over() {
 		return errRunOver
@@ -106,16 +112,27 @@ func (u *processUnit) begin() error {
 		return noNamespaces(err)
 	}
 	_, _ = ahead.read.Close(), said.write.Close() // the process has its own
+	u.mu.Lock()
+	u.becoming = l.command.Process
+	u.mu.Unlock()
 	err = u.settle(l, ahead.write, said.read)
-	if err != nil {
+	u.mu.Lock()
+	u.becoming = nil
+	if err == nil {
+		l.started = time.Now()
+		u.life = l
+	}
+	ended := u.ended
+	u.mu.Unlock()
+	if err != nil || ended {
 		_ = l.command.Process.Kill()
+	}
+	if err != nil {
 		_ = l.command.Wait()
 		u.driver.unplug(l.port)
 		u.log.flush()
 		return err
 	}
-	l.started = time.Now()
-	u.life = l
 	go u.await(l)
 	return nil
 }
@@ -217,14 +234,22 @@ func (u *processUnit) startsAgain(exit int) bool {
 }
 
 func (u *processUnit) beginAgain() {
+	u.turn.Lock()
+	defer u.turn.Unlock()
 	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.again == nil || u.ended {
+	ended := u.again == nil || u.ended
+	if !ended {
+		u.restarts++
+	}
+	u.mu.Unlock()
+	if ended {
 		return
 	}
+	err := u.begin()
+	u.mu.Lock()
 	u.again = nil
-	u.restarts++
-	if err := u.begin(); err != nil {
+	u.mu.Unlock()
+	if err != nil {
 		// It is given up, as by an engine.
 		_, _ = fmt.Fprintf(u.log, "relapse: start it again: %v\n", err)
 	}
@@ -248,7 +273,18 @@ func (u *processUnit) end() *life {
 		u.again.Stop()
 		u.again = nil
 	}
+	if u.becoming != nil {
+		_ = u.becoming.Kill()
+	}
 	return u.life
+}
+
+// endForGood ends it once the driver is over, also what was just being started.
+func (u *processUnit) endForGood(ctx context.Context) error {
+	u.end()
+	u.turn.Lock() // none is taken after this one
+	defer u.turn.Unlock()
+	return errors.Join(u.kill(ctx), u.awaitDead(ctx))
 }
 
 func (u *processUnit) kill(context.Context) error {
@@ -404,15 +440,15 @@ func (u *processUnit) inspect(context.Context) (State, error) {
 		return State{}, nil
 	}
 	state := State{
-		Restarting: restarting, Restarts: restarts, StartedAt: l.started, Pid: l.pid(),
+		Restarts: restarts, StartedAt: l.started,
 		// Whether it was so is for the exit code and the kernel's counter to tell.
 		OOMKilled: u.files != nil && (u.node.Memory > 0 || u.node.Host != ""),
 	}
 	if l.over() {
-		state.ExitCode, state.Pid = l.exit, 0
+		state.ExitCode, state.Restarting = l.exit, restarting
 		return state, nil
 	}
-	state.Running = true
+	state.Running, state.Pid = true, l.pid()
 	state.Paused = runState(l.pid()) == "T"
 	return state, nil
 }
@@ -426,16 +462,26 @@ func (u *processUnit) setCPUs(_ context.Context, cores float64) error {
 	if u.files == nil {
 		return needsRoot("a CPU limit")
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if !u.life.over() {
+	if u.alive() {
 		if err := apply(u.files.nodeCPUSettings(cores)); err != nil {
 			return err
 		}
 	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	u.cores = cores
 	return nil
 }
+
+func (u *processUnit) alive() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return !u.life.over()
+}
+
+// leastNodeMemory is an engine's own minimum for a container: what runs by one driver
+// shall run by the other.
+const leastNodeMemory = 6 << 20
 
 func (u *processUnit) cpus(context.Context) (float64, error) {
 	if u.files == nil {
@@ -450,13 +496,16 @@ func (u *processUnit) setMemory(_ context.Context, bytes int64) error {
 	if u.files == nil {
 		return needsRoot("a memory limit")
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if !u.life.over() {
+	if bytes > 0 && bytes < leastNodeMemory {
+		return fmt.Errorf("%d bytes are less than %d, the least that a node can have", bytes, leastNodeMemory)
+	}
+	if u.alive() {
 		if err := apply(slices.Concat(u.files.memorySettings(bytes), u.files.swapSettings())); err != nil {
 			return err
 		}
 	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	u.bytes = bytes
 	return nil
 }
@@ -491,11 +540,13 @@ func (u *processUnit) cgroupName() string { return u.node.Name }
 func (u *processUnit) cgroup(State) *cgroupFiles { return u.files }
 
 // makeCgroup makes the node's cgroup anew, so that it counts from zero in every life.
-// The lock is held.
 func (u *processUnit) makeCgroup() error {
 	if u.files == nil {
 		return nil
 	}
+	u.mu.Lock()
+	cores, bytes := u.cores, u.bytes
+	u.mu.Unlock()
 	u.removeCgroup()
 	if u.files.unified {
 		control := filepath.Join(filepath.Dir(u.files.memory), "cgroup.subtree_control")
@@ -509,11 +560,11 @@ func (u *processUnit) makeCgroup() error {
 		}
 	}
 	var settings []setting
-	if u.cores > 0 {
-		settings = append(settings, u.files.nodeCPUSettings(u.cores)...)
+	if cores > 0 {
+		settings = append(settings, u.files.nodeCPUSettings(cores)...)
 	}
-	if u.bytes > 0 {
-		settings = slices.Concat(settings, u.files.memorySettings(u.bytes), u.files.swapSettings())
+	if bytes > 0 {
+		settings = slices.Concat(settings, u.files.memorySettings(bytes), u.files.swapSettings())
 	}
 	return apply(settings)
 }
