@@ -69,8 +69,12 @@ const (
 func RunNode(spec string) error {
 	// Rights, and what happens when the tool ends, are a thread's.
 	runtime.LockOSThread()
-	unix.CloseOnExec(aheadPipe)
-	unix.CloseOnExec(reportPipe)
+	for _, pipe := range []int{aheadPipe, reportPipe} {
+		unix.CloseOnExec(pipe)
+		if err := unix.SetNonblock(pipe, false); err != nil {
+			return fmt.Errorf("a node is started by the tool alone: %w", err)
+		}
+	}
 	err := becomeNode(spec)
 	_, _ = unix.Write(reportPipe, []byte(err.Error()))
 	return err

@@ -34,8 +34,8 @@ func TestNodesAsProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	topologies.RequireNamespaces(t, binary)
-	if os.Getuid() != 0 {
-		t.Skip("the tests of nodes limit them, which needs root")
+	if err := topologies.CheckProcessLimits(); err != nil {
+		t.Skip("the tests of nodes limit them:", err)
 	}
 	own, err := os.Executable()
 	if err != nil {
