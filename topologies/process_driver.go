@@ -184,6 +184,14 @@ func (d *processDriver) connect(_ context.Context, s *System) error {
 	if err := netlink.LinkSetUp(d.bridge); err != nil {
 		return fmt.Errorf("network: bridge: %w", err)
 	}
+	// Down in a new namespace, and needed by nobody but for the tool's own address.
+	lo, err := netlink.LinkByName("lo")
+	if err == nil {
+		err = netlink.LinkSetUp(lo)
+	}
+	if err != nil {
+		return fmt.Errorf("network: loopback: %w", err)
+	}
 	return nil
 }
 
@@ -246,7 +254,7 @@ func (d *processDriver) findProgram(s *System) (err error) {
 func (d *processDriver) create(_ context.Context, s *System, node *Node, address netip.Addr) (unit, error) {
 	folder := filepath.Join(s.folder, node.Name)
 	u := &processUnit{
-		driver: d, node: node, folder: folder, command: "node " + node.Name,
+		driver: d, node: node, folder: folder,
 		log: &processLog{path: filepath.Join(folder, logFile)}, cores: node.CPUs, bytes: node.Memory,
 	}
 	parent := s.cgroupParent

@@ -293,27 +293,36 @@ func (n *nodeSpec) bind(from, to string) error {
 	if err := unix.Mount(from, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("mount %s: %w", from, err)
 	}
+	// A node that runs as root is the owner of what it sees here.
+	if err := unix.MountSetattr(unix.AT_FDCWD, target, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+		return fmt.Errorf("mount %s read-only (this needs Linux 5.12): %w", from, err)
+	}
 	return nil
 }
 
-// shareDevices gives the node the machine's devices, and shared memory and processes
-// of its own.
+// shareDevices gives the node those devices that are no hardware, as a container has,
+// and shared memory and processes of its own.
 func (n *nodeSpec) shareDevices() error {
-	for _, folder := range []string{"/dev", "/sys"} {
-		if err := n.share(folder); err != nil {
+	for _, path := range []string{"/sys", "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"} {
+		if err := n.share(path); err != nil {
+			return err
+		}
+	}
+	for name, to := range map[string]string{"fd": "fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"} {
+		if err := os.Symlink("/proc/self/"+to, n.inside("/dev/"+name)); err != nil {
+			return err
+		}
+	}
+	for _, folder := range []string{"/dev/shm", "/proc"} {
+		if err := os.MkdirAll(n.inside(folder), 0o755); err != nil {
 			return err
 		}
 	}
 	const quiet = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
-	if _, err := os.Stat(n.inside("/dev/shm")); err == nil {
-		if err := unix.Mount("tmpfs", n.inside("/dev/shm"), "tmpfs", quiet, "mode=1777,size=64m"); err != nil {
-			return fmt.Errorf("mount /dev/shm: %w", err)
-		}
+	if err := unix.Mount("tmpfs", n.inside("/dev/shm"), "tmpfs", quiet, "mode=1777,size=64m"); err != nil {
+		return fmt.Errorf("mount /dev/shm: %w", err)
 	}
-	if err := os.MkdirAll(n.inside("/proc"), 0o755); err != nil {
-		return err
-	}
-	if err := unix.Mount("proc", n.inside("/proc"), "proc", quiet, ""); err != nil {
+	if err := unix.Mount("proc", n.inside("/proc"), "proc", quiet|unix.MS_RDONLY, ""); err != nil {
 		// Refused where the machine's own is covered in part, as inside a container.
 		return n.bind("/proc", "/proc")
 	}

@@ -23,12 +23,11 @@ import (
 // that has started. They have a process namespace of their own, so that all of them end
 // with the first.
 type processUnit struct {
-	driver  *processDriver
-	node    *Node
-	folder  string       // of the node, in the run's
-	files   *cgroupFiles // nil where none can be made
-	log     *processLog
-	command string // how its start is called in errors
+	driver *processDriver
+	node   *Node
+	folder string       // of the node, in the run's
+	files  *cgroupFiles // nil where none can be made
+	log    *processLog
 
 	turn sync.Mutex // to start it, which the kernel may take its time for
 
@@ -120,7 +119,7 @@ func (u *processUnit) begin() error {
 	u.becoming = nil
 	if err == nil {
 		l.started = time.Now()
-		u.life = l
+		u.life, u.again = l, nil
 	}
 	ended := u.ended
 	u.mu.Unlock()
@@ -161,19 +160,19 @@ func (u *processUnit) settle(l *life, ahead, said *os.File) error {
 	reason, readErr := io.ReadAll(said)
 	switch {
 	case len(reason) > 0:
-		return &unbecomeError{u.command, string(reason)}
+		return &unbecomeError{string(reason)}
 	case err != nil:
 		return err
 	case readErr != nil:
-		return fmt.Errorf("the process has not become %s within %s: %w", u.command, becomesWithin, readErr)
+		return fmt.Errorf("the process has not become the node within %s: %w", becomesWithin, readErr)
 	}
 	return nil
 }
 
 // unbecomeError is what a process said that could not become its node.
-type unbecomeError struct{ command, said string }
+type unbecomeError struct{ said string }
 
-func (e *unbecomeError) Error() string { return fmt.Sprintf("become %s: %s", e.command, e.said) }
+func (e *unbecomeError) Error() string { return "the process has not become the node: " + e.said }
 
 // pipe is one between the tool and a process.
 type pipe struct{ read, write *os.File }
@@ -245,12 +244,11 @@ func (u *processUnit) beginAgain() {
 	if ended {
 		return
 	}
-	err := u.begin()
-	u.mu.Lock()
-	u.again = nil
-	u.mu.Unlock()
-	if err != nil {
+	if err := u.begin(); err != nil {
 		// It is given up, as by an engine.
+		u.mu.Lock()
+		u.again = nil
+		u.mu.Unlock()
 		_, _ = fmt.Fprintf(u.log, "relapse: start it again: %v\n", err)
 	}
 }
