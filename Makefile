@@ -41,7 +41,7 @@ nightly: build setup ## play every arm of every incident; leaves runs/index.html
 race: setup ## tests under the race detector
 	$(GO) test -p 1 -race ./...
 
-bench: build ## measure: cost of a proxied link, timing of faults, judging
+bench: build ## measure: cost of a proxied link, timing of faults, drivers, judging
 	$(GO) test -run '^$$' -bench . -benchtime 2s -p 1 ./...
 
 bench-platform: ## measure: players and fake matches a core, from one process to four; on a quiet machine
