@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"io/fs"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -17,9 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
-	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sync/errgroup"
@@ -59,9 +54,6 @@ const (
 )
 
 const librariesVariable = "LD_LIBRARY_PATH"
-
-// nodeInterface is the end of its cable that a node has.
-const nodeInterface = "eth0"
 
 func newProcessDriver(o Options) (*processDriver, error) {
 	if !InNamespaces() {
@@ -153,7 +145,6 @@ func userOf(node *Node) (uid, gid int, err error) {
 	return int(u), gid, nil
 }
 
-// connect makes the bridge, where nobody but the tool and its nodes is.
 func (d *processDriver) connect(_ context.Context, s *System) error {
 	d.labels = s.labels
 	if err := d.refuseLimits(s); err != nil {
@@ -162,60 +153,7 @@ func (d *processDriver) connect(_ context.Context, s *System) error {
 	if err := d.findProgram(s); err != nil {
 		return err
 	}
-	taken, err := interfaceSubnets()
-	if err != nil {
-		return fmt.Errorf("network: %w", err)
-	}
-	subnet, found := freeSubnet(s.options.Run, taken)
-	if !found {
-		return fmt.Errorf("network: no free /24 in %s", subnetPool)
-	}
-	if s.addressed, err = s.topology.Address(subnet, s.options.Proxied); err != nil {
-		return err
-	}
-	d.addressed = s.addressed
-	if d.bridge, err = addBridge(bridgeName(s.options.Run)); err != nil {
-		return noNamespaces(err)
-	}
-	gateway := &net.IPNet{IP: subnet.Addr().Next().AsSlice(), Mask: net.CIDRMask(subnet.Bits(), 32)}
-	if err := netlink.AddrAdd(d.bridge, &netlink.Addr{IPNet: gateway}); err != nil {
-		return fmt.Errorf("network: address of the bridge: %w", err)
-	}
-	if err := netlink.LinkSetUp(d.bridge); err != nil {
-		return fmt.Errorf("network: bridge: %w", err)
-	}
-	// Down in a new namespace, and needed by nobody but for the tool's own address.
-	lo, err := netlink.LinkByName("lo")
-	if err == nil {
-		err = netlink.LinkSetUp(lo)
-	}
-	if err != nil {
-		return fmt.Errorf("network: loopback: %w", err)
-	}
-	return nil
-}
-
-// bridgeName is short enough for the kernel.
-func bridgeName(run string) string {
-	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(run))
-	return fmt.Sprintf("relapse%08x", hash.Sum32())
-}
-
-// removeBridge removes a run's bridge where this process sees it. Elsewhere it is in
-// namespaces that end with their processes.
-func removeBridge(run string) error {
-	bridge, err := netlink.LinkByName(bridgeName(run))
-	if errors.As(err, new(netlink.LinkNotFoundError)) {
-		return nil
-	}
-	if err == nil {
-		err = netlink.LinkDel(bridge)
-	}
-	if err != nil && !errors.Is(err, unix.ENODEV) {
-		return fmt.Errorf("bridge of run %s: %w", run, err)
-	}
-	return nil
+	return d.makeBridge(s)
 }
 
 // refuseLimits refuses limits of nodes where nothing can keep them. Hosts have been
@@ -358,45 +296,6 @@ func (d *processDriver) attributes(node *Node) *syscall.SysProcAttr {
 	return a
 }
 
-// ports numbers those of all bridges, since a network namespace has a name once.
-var ports atomic.Uint64
-
-// plug gives a process's network namespace a cable to the bridge, and names the port.
-// Its hardware address goes by its address: whoever has talked to the life before this
-// one needs to ask nobody for it.
-func (d *processDriver) plug(pid int, node string) (string, error) {
-	address, ok := d.addressed.Nodes[node]
-	if !ok {
-		address = d.addressed.Relay
-	}
-	ip := address.As4()
-	attrs := netlink.NewLinkAttrs()
-	attrs.Name = fmt.Sprintf("node%d", ports.Add(1))
-	attrs.MasterIndex = d.bridge.Attrs().Index
-	cable := netlink.NewVeth(attrs)
-	cable.PeerName = nodeInterface
-	cable.PeerNamespace = netlink.NsPid(pid)
-	cable.PeerHardwareAddr = net.HardwareAddr{0x02, 0x42, ip[0], ip[1], ip[2], ip[3]}
-	if err := netlink.LinkAdd(cable); err != nil {
-		return attrs.Name, fmt.Errorf("plug it into the network: %w", err)
-	}
-	if err := netlink.LinkSetUp(cable); err != nil {
-		return attrs.Name, fmt.Errorf("plug it into the network: %w", err)
-	}
-	return attrs.Name, nil
-}
-
-// unplug takes the cable away. The kernel does so itself with the namespace at its
-// other end, and takes its time.
-func (d *processDriver) unplug(port string) {
-	if port == "" {
-		return
-	}
-	if link, err := netlink.LinkByName(port); err == nil {
-		_ = netlink.LinkDel(link)
-	}
-}
-
 // over says whether nothing is to be started any more.
 func (d *processDriver) over() bool {
 	d.mu.Lock()
@@ -436,72 +335,4 @@ func (d *processDriver) sweep(ctx context.Context, match func(map[string]string)
 func (d *processDriver) close() {
 	d.program.unpin()
 	close(d.starts)
-}
-
-// sweepProcesses removes the processes, parent cgroups and folders of runs whose nodes
-// are processes. Networks have gone with the processes.
-func sweepProcesses(ctx context.Context, match func(map[string]string) bool) (Swept, error) {
-	folders, err := runFolders()
-	errs := []error{err}
-	var swept Swept
-	for _, labels := range folders {
-		if labels[LabelDriver] != string(Process) || !match(labels) {
-			continue
-		}
-		run := labels[LabelRun]
-		swept.Runs = append(swept.Runs, run)
-		processes, endErr := endProcesses(ctx, run)
-		hosts, hostsErr := removeHosts(ctx, run)
-		swept.Processes += processes
-		swept.Hosts += hosts
-		err := errors.Join(endErr, hostsErr, removeBridge(run))
-		if err == nil {
-			// Last, since the folder is how a later sweep would know of the rest.
-			err = os.RemoveAll(runFolder(run))
-		}
-		errs = append(errs, err)
-	}
-	slices.Sort(swept.Runs)
-	return swept, errors.Join(errs...)
-}
-
-// endWithin bounds the wait for a process that was killed.
-const endWithin = 5 * time.Second
-
-// endProcesses kills what is left of a run's nodes and says of how many.
-func endProcesses(ctx context.Context, run string) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, endWithin)
-	defer cancel()
-	notes, err := filepath.Glob(filepath.Join(runFolder(run), "*", processFile))
-	if err != nil {
-		return 0, fmt.Errorf("processes of run %s: %w", run, err)
-	}
-	var left []process
-	for _, note := range notes {
-		content, err := os.ReadFile(note)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // another sweep meets this one
-		}
-		if err != nil {
-			return 0, fmt.Errorf("processes of run %s: %w", run, err)
-		}
-		p, readable := parseProcess(string(content))
-		if !readable || !p.alive() {
-			continue
-		}
-		if err := unlessDone(unix.Kill(p.pid, unix.SIGKILL)); err != nil {
-			return len(left), fmt.Errorf("process %d of run %s: %w", p.pid, run, err)
-		}
-		left = append(left, p)
-	}
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for slices.ContainsFunc(left, process.alive) {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return len(left), fmt.Errorf("processes of run %s: not all have ended: %w", run, ctx.Err())
-		}
-	}
-	return len(left), nil
 }
