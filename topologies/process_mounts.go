@@ -12,6 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// emptyFolders are made for programs that look for them when they start.
+var emptyFolders = []string{"/etc", "/run", "/tmp", "/var/tmp", "/var/log/nginx", "/var/lib/nginx", "/var/lib/haproxy"}
+
 // mount makes the node's file system: of the machine it sees programs, and nothing
 // that it could change.
 func (n *nodeSpec) mount() error {
@@ -36,7 +39,7 @@ func (n *nodeSpec) mount() error {
 	if err := n.shareDevices(); err != nil {
 		return err
 	}
-	for _, folder := range []string{"/etc", "/run", "/tmp"} {
+	for _, folder := range emptyFolders {
 		if err := os.MkdirAll(n.inside(folder), 0o755); err != nil {
 			return err
 		}
