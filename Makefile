@@ -10,7 +10,7 @@ BUILD    := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=
 # Programs that setup fetched.
 export PATH := $(CURDIR)/bin:$(PATH)
 # Tests share one engine and one machine: packages go one after the other.
-TEST     := $(GO) test -p 1 -count 1
+TEST     := $(GO) test -p 1 -count 1 -timeout 20m
 
 .PHONY: help build replay verify test fast smoke nightly race bench bench-platform golden setup clean
 
@@ -39,7 +39,7 @@ nightly: build setup ## play every arm of every incident; leaves runs/index.html
 	$(TEST) -timeout 5h ./suites -ginkgo.label-filter=nightly -ginkgo.v
 
 race: setup ## tests under the race detector
-	$(GO) test -p 1 -race ./...
+	$(GO) test -p 1 -race -timeout 30m ./...
 
 bench: build ## measure: cost of a proxied link, timing of faults, drivers, judging
 	$(GO) test -run '^$$' -bench . -benchtime 2s -p 1 ./...

@@ -23,7 +23,7 @@ import (
 // PlayOptions say how a plan is played. Binary and Run must be given.
 type PlayOptions struct {
 	Run     string // id of the run: the label of everything it starts
-	Binary  string // static Linux build of the tool, for its services and the relay
+	Binary  string // Linux build of the tool, for its services and the relay; static where nodes are containers
 	Tool    Tool
 	Command []string
 	Driver  topologies.Driver    // what runs the nodes; "" is topologies.Docker

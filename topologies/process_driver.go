@@ -59,7 +59,11 @@ func newProcessDriver(o Options) (*processDriver, error) {
 	if !InNamespaces() {
 		return nil, errNotInNamespaces
 	}
-	d := &processDriver{binary: o.Binary, privileged: privileged(), starts: make(chan func())}
+	binary, err := filepath.Abs(o.Binary) // it is started in another folder
+	if err != nil {
+		return nil, fmt.Errorf("program of the nodes: %w", err)
+	}
+	d := &processDriver{binary: binary, privileged: privileged(), starts: make(chan func())}
 	go func() {
 		// The kernel ends a process with the thread that started it, so that this one
 		// must stay. It is not unlocked: it ends with the driver.
