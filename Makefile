@@ -12,7 +12,7 @@ BUILD    := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=
 # Programs that setup fetched.
 export PATH := $(CURDIR)/bin:$(PATH)
 # Tests share one engine and one machine: packages go one after the other.
-TEST     := $(GO) test -p 1 -count 1
+TEST     := $(GO) test -p 1 -count 1 -timeout 20m
 
 .PHONY: help build replay verify test fast smoke nightly crash race bench bench-platform golden setup clean
 
@@ -46,9 +46,9 @@ crash: build ## break CRASHES plays off (100) at random moments: nothing may be 
 		$(if $(ENGINE_STOP),-crash.engine-stop='$(ENGINE_STOP)' -crash.engine-start='$(ENGINE_START)')
 
 race: setup ## tests under the race detector
-	$(GO) test -p 1 -race ./...
+	$(GO) test -p 1 -race -timeout 30m ./...
 
-bench: build ## measure: cost of a proxied link, timing of faults, judging
+bench: build ## measure: cost of a proxied link, timing of faults, drivers, judging
 	$(GO) test -run '^$$' -bench . -benchtime 2s -p 1 ./...
 
 bench-platform: ## measure: players and fake matches a core, from one process to four; on a quiet machine

@@ -128,7 +128,7 @@ func runID(now time.Time) string {
 func playOptions(now time.Time) (replays.PlayOptions, error) {
 	binary, err := os.Executable()
 	if err != nil {
-		return replays.PlayOptions{}, &exitError{exitRig, fmt.Errorf("find the tool's own binary, which runs inside the containers too: %w", err)}
+		return replays.PlayOptions{}, &exitError{exitRig, fmt.Errorf("find the tool's own binary, which runs inside the nodes too: %w", err)}
 	}
 	return replays.PlayOptions{Run: runID(now), Binary: binary, Tool: tool(), Command: append([]string{"relapse"}, os.Args[1:]...)}, nil
 }

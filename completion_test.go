@@ -26,6 +26,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{"replay", "no-such-incident", "--arm", ""}, "", "unfixed"},
 		{[]string{"show", small, "--plan", ""}, "unfixed", ""},
 		{[]string{"verify", small, "--arms", "healthy,un"}, "healthy,unfixed", "unfixed"},
+		{[]string{"replay", incident, "--driver", ""}, "process", ""},
 		{[]string{"faults", ""}, kind, ""},
 		{[]string{"faults", kind, ""}, "", kind},
 		{[]string{"report", "dir", "--format", ""}, "markdown", ""},

@@ -56,6 +56,11 @@ type health struct {
 	engine    topologies.Engine
 	engineErr error // no engine answers
 	hostsErr  error // no host can be made
+
+	processErr error // no node can run as a process
+	limitsErr  error // such nodes cannot be limited
+	nodes      []topologies.FoundProgram
+
 	filter    relay.Capabilities
 	filterErr error             // the kernel cannot be asked for its packet filter
 	programs  map[string]string // paths, by name; none of what is not there
@@ -92,6 +97,9 @@ func examine(ctx context.Context) health {
 	h.engine, h.engineErr = topologies.Preflight(ctx)
 	if h.engineErr == nil {
 		h.hostsErr = topologies.CheckHosts(ctx)
+	}
+	if h.processErr = checkProcesses(); h.processErr == nil {
+		h.limitsErr, h.nodes = topologies.CheckProcessLimits(), topologies.Programs()
 	}
 	for _, p := range usefulPrograms {
 		if path, err := exec.LookPath(p.name); err == nil {
@@ -179,6 +187,7 @@ func (h health) items() []item {
 	if h.engineErr == nil {
 		out = append(out, h.hostsItem())
 	}
+	out = append(out, h.processItems()...)
 	out = append(out, h.filterItem())
 	cores := item{name: "cores", has: strconv.Itoa(h.cores)}
 	if h.cores < leastCores {
@@ -231,16 +240,20 @@ func (h health) items() []item {
 
 func (h health) engineItem() item {
 	e := h.engine
-	i := item{name: "engine", must: true}
+	i := item{name: "engine", must: h.processErr != nil}
+	nothing := "nothing can be replayed"
+	if h.processErr == nil {
+		nothing = "nodes run as processes only"
+	}
 	if h.engineErr != nil {
-		i.has, i.lack = h.engineErr.Error(), "nothing can be replayed"
+		i.has, i.lack = h.engineErr.Error(), nothing
 		i.fix = "install and start Docker (Debian and Ubuntu: apt-get install docker.io && systemctl start docker), or set DOCKER_HOST to an engine on this machine"
 		return i
 	}
 	i.has = fmt.Sprintf("docker %s (API %s) on %s, kernel %s, %d CPUs, %d MiB, cgroup v%s with the %s driver, %s",
 		e.Version, e.API, e.OperatingSystem, e.Kernel, e.CPUs, e.MemoryBytes/mebibyte, e.CgroupVersion, e.CgroupDriver, e.StorageDriver)
 	if before(e.API, leastAPIMinor) {
-		i.lack = fmt.Sprintf("nothing can be replayed: it speaks an interface older than 1.%d", leastAPIMinor)
+		i.lack = fmt.Sprintf("%s: it speaks an interface older than 1.%d", nothing, leastAPIMinor)
 		i.fix = "install Docker 20.10 or newer"
 	}
 	return i
@@ -273,6 +286,40 @@ func (h health) hostsItem() item {
 		i.fix = "run relapse where /sys/fs/cgroup can be written to, on the machine itself or in a container that is privileged"
 	}
 	return i
+}
+
+// processItems are what nodes need that run without an engine.
+func (h health) processItems() []item {
+	process := item{name: "process", has: "nodes can run as processes, with --driver process"}
+	if h.processErr != nil {
+		process.has, process.lack = h.processErr.Error(), "nodes run in containers only"
+		process.fix = "run relapse as root, or where users may make namespaces (sysctl -w kernel.unprivileged_userns_clone=1)"
+		return []item{process}
+	}
+	limits := item{name: "limits", has: "processes can be limited, and hosts made of them"}
+	if h.limitsErr != nil {
+		limits.has, limits.lack = h.limitsErr.Error(), "with --driver process, limits and hosts are refused before anything starts"
+		limits.fix = "run relapse as root, where /sys/fs/cgroup can be written to"
+	}
+	out := []item{process, limits}
+	for _, p := range h.nodes {
+		program := item{name: "program", has: p.Name + " at " + p.Path}
+		if p.Missing != nil {
+			program.has, program.lack = p.Name+" not found", "topologies that it is part of do not run with --driver process"
+			program.fix = p.Missing.Error()
+		}
+		out = append(out, program)
+	}
+	return out
+}
+
+// checkProcesses says why this machine cannot run nodes as processes.
+func checkProcesses() error {
+	binary, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find the tool's own binary: %w", err)
+	}
+	return topologies.CheckNamespaces(binary)
 }
 
 func (h health) filterItem() item {

@@ -22,6 +22,7 @@ func sound() health {
 			Version: "20.10.24", API: "1.41", OperatingSystem: "Debian 12", Kernel: "6.18.2", CPUs: 2, MemoryBytes: 24 << 30,
 			CgroupVersion: "1", CgroupDriver: "cgroupfs", StorageDriver: "overlay2",
 		},
+		nodes:    []topologies.FoundProgram{{Name: "nginx", Path: "/usr/sbin/nginx"}},
 		programs: map[string]string{},
 		disks: []disk{
 			{holds: "records", path: "/srv/runs", free: 30 << 30},
@@ -40,6 +41,9 @@ func TestDoctorOfASoundMachine(t *testing.T) {
 	const want = `tool          1.0
 engine    ok  docker 20.10.24 (API 1.41) on Debian 12, kernel 6.18.2, 2 CPUs, 24576 MiB, cgroup v1 with the cgroupfs driver, overlay2
 hosts     ok  can be made, for topologies with x-hosts
+process   ok  nodes can run as processes, with --driver process
+limits    ok  processes can be limited, and hosts made of them
+program   ok  nginx at /usr/sbin/nginx
 filter    ok  the kernel has nftables, for all faults on packets
 cores     ok  2
 memory    ok  20 GiB available
@@ -76,8 +80,15 @@ func TestDoctorSaysWhatIsMissing(t *testing.T) {
 		{"an engine", func(h *health) {
 			h.engine, h.engineErr = topologies.Engine{}, fmt.Errorf("%w at here", topologies.ErrNoEngine)
 		},
-			[]string{"engine"}, "apt-get install docker.io", exitRig},
-		{"an engine that is new enough", func(h *health) { h.engine.API = "1.40" }, []string{"engine"}, "Docker 20.10 or newer", exitRig},
+			[]string{"engine"}, "apt-get install docker.io", exitAsExpected},
+		{"an engine, and namespaces for processes", func(h *health) {
+			h.engineErr, h.processErr = topologies.ErrNoEngine, topologies.ErrNoNamespaces
+		},
+			[]string{"engine", "process"}, "apt-get install docker.io", exitRig},
+		{"namespaces for processes", func(h *health) { h.processErr = topologies.ErrNoNamespaces }, []string{"process"}, "as root", exitAsExpected},
+		{"limits of processes", func(h *health) { h.limitsErr = syscall.EACCES }, []string{"limits"}, "/sys/fs/cgroup", exitAsExpected},
+		{"a node's program", func(h *health) { h.nodes[0].Missing = topologies.ErrNoProgram }, []string{"program"}, "", exitAsExpected},
+		{"an engine that is new enough", func(h *health) { h.engine.API = "1.40" }, []string{"engine"}, "Docker 20.10 or newer", exitAsExpected},
 		{"a newer engine", func(h *health) { h.engine.API = "1.52" }, nil, "", exitAsExpected},
 		{"the engine's own word on its interface", func(h *health) { h.engine.API = "" }, nil, "", exitAsExpected},
 		{"hosts, of an engine with systemd", func(h *health) { h.hostsErr, h.engine.CgroupDriver = topologies.ErrNoHosts, "systemd" },
@@ -103,7 +114,7 @@ func TestDoctorSaysWhatIsMissing(t *testing.T) {
 		{"dpkg-deb", func(h *health) { delete(h.programs, "dpkg-deb") }, []string{"dpkg-deb"}, "apt-get install dpkg", exitAsExpected},
 		{"chromium", func(h *health) { delete(h.programs, "chromium") }, []string{"chromium"}, "make setup", exitAsExpected},
 		{"promtool", func(h *health) { delete(h.programs, "promtool") }, []string{"promtool"}, "make setup", exitAsExpected},
-		{"several", func(h *health) { h.cores, h.engineErr = 1, topologies.ErrNoEngine }, []string{"engine", "cores"}, "DOCKER_HOST", exitRig},
+		{"several", func(h *health) { h.cores, h.engineErr = 1, topologies.ErrNoEngine }, []string{"engine", "cores"}, "DOCKER_HOST", exitAsExpected},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h := sound()

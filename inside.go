@@ -15,16 +15,16 @@ import (
 	"relapse/topologies/services"
 )
 
-// The commands of this file are what the tool starts, in containers and beside
-// itself; people have no need of them, so they are hidden.
+// The commands of this file are what the tool starts, in nodes and beside itself;
+// people have no need of them, so they are hidden.
 func init() {
-	commands = append(commands, serviceCommand, relayCommand, watchdogCommand)
+	commands = append(commands, serviceCommand, relayCommand, watchdogCommand, nodeCommand, namespacesCommand)
 }
 
 func serviceCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                "service NAME [flags]",
-		Short:              "Run a service of a topology (inside its container)",
+		Short:              "Run a service of a topology (inside its node)",
 		Hidden:             true,
 		DisableFlagParsing: true, // the flags are the service's own
 		RunE: func(c *cobra.Command, args []string) error {
@@ -50,7 +50,7 @@ func relayCommand() *cobra.Command {
 	var config string
 	c := &cobra.Command{
 		Use:    "relay --config JSON",
-		Short:  "Run the relay that holds a topology's proxied links (inside its container)",
+		Short:  "Run the relay that holds a topology's proxied links (inside its node)",
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -67,6 +67,28 @@ func relayCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&config, "config", "", "links and control address, as JSON")
 	return c
+}
+
+func nodeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "node SPEC",
+		Short:  "Become a node, in namespaces that a tool has made for it",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return rig(topologies.RunNode(args[0]))
+		},
+	}
+}
+
+func namespacesCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "namespaces",
+		Short:  "Try what nodes that are processes need",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE:   func(*cobra.Command, []string) error { return rig(topologies.TryNamespaces()) },
+	}
 }
 
 func watchdogCommand() *cobra.Command {

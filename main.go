@@ -24,7 +24,7 @@ const (
 	exitAsExpected = 0 // the incident came out as its file says
 	exitNot        = 1 // it did not
 	exitUnknown    = 2 // the plays say nothing about the system
-	exitRig        = 3 // no engine, no image: the rig failed
+	exitRig        = 3 // no engine, no image, no program: the rig failed
 	exitBadInput   = 4 // a file or a flag is wrong; nothing was started
 )
 
@@ -49,6 +49,7 @@ var commands []func() *cobra.Command
 
 func main() {
 	ctx, stop := untilSignalled(context.Background())
+	enterNamespaces = runAgain
 	code := run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)

@@ -20,6 +20,7 @@ func replayCommand() *cobra.Command {
 	var arm, out string
 	var seed uint64
 	var keep, asJSON bool
+	var driver *string
 	c := &cobra.Command{
 		Use:   "replay INCIDENT",
 		Short: "Replay one arm of an incident, live, and leave its record and report",
@@ -27,11 +28,18 @@ func replayCommand() *cobra.Command {
 judges it alone: the outcome is that of the arm, and whether the incident
 reproduces is for verify to say. It is played once, also where that is unknown.
 INCIDENT is a name from "relapse list" or a folder with an incident.yaml.
-Progress goes to stderr; with --json the verdict alone goes to stdout.`,
+Progress goes to stderr; with --json the verdict alone goes to stdout.
+
+Nodes are containers where an engine answers, else processes of this machine;
+--driver says which. The first line on stderr tells.`,
 		Example:           "  relapse replay account-service\n  relapse replay account-service --arm fix-direct-route",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeIncidents(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			chosen, err := chooseDriver(c, *driver, keep)
+			if err != nil {
+				return err
+			}
 			inc, err := findIncident(c.Context(), args[0])
 			if err != nil {
 				return err
@@ -54,7 +62,7 @@ Progress goes to stderr; with --json the verdict alone goes to stdout.`,
 			if err != nil {
 				return err
 			}
-			options.Keep = keep
+			options.Keep, options.Driver = keep, chosen
 			progress := newProgress(c.ErrOrStderr(), 1)
 			defer progress.close()
 			progress.playing(plan, 0, 0)
@@ -80,6 +88,7 @@ Progress goes to stderr; with --json the verdict alone goes to stdout.`,
 			return outcome(whole.Outcome)
 		},
 	}
+	driver = driverFlag(c)
 	c.Flags().StringVar(&arm, "arm", "unfixed", "arm to play; \"relapse show INCIDENT\" lists them")
 	completeFlag(c, "arm", completeArm)
 	c.Flags().Uint64Var(&seed, "seed", 1, "seed of everything drawn at random")

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"relapse/replays"
+	"relapse/topologies"
 )
 
 func init() { commands = append(commands, verifyCommand) }
@@ -23,6 +24,7 @@ func verifyCommand() *cobra.Command {
 	var seed uint64
 	var repeat int
 	var asJSON bool
+	var driver *string
 	c := &cobra.Command{
 		Use:   "verify INCIDENT…",
 		Short: "Play every arm of incidents and judge whether they come out as their files say",
@@ -34,7 +36,10 @@ healthy and unfixed the incident is not reproduced, and what becomes of fixes,
 causes and sweeps proves nothing: the verdict is unknown then.
 
 --resume goes on with a run that ended early, in its folder, with its arms,
-repeats and seed; the incident must not have changed since.`,
+repeats and seed; the incident must not have changed since.
+
+Nodes are containers where an engine answers, else processes of this machine;
+--driver says which. The first line on stderr tells.`,
 		Example:           "  relapse verify account-service\n  relapse verify account-service --resume runs/2026-11-30T02-17-00-account-service\n  relapse verify account-service --arms unfixed --repeat 20",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeIncidents(math.MaxInt),
@@ -52,6 +57,10 @@ repeats and seed; the incident must not have changed since.`,
 					}
 				}
 			}
+			chosen, err := chooseDriver(c, *driver, false)
+			if err != nil {
+				return err
+			}
 			var incidents []*replays.Incident
 			var selected [][]string
 			for _, name := range args {
@@ -59,11 +68,11 @@ repeats and seed; the incident must not have changed since.`,
 				if err != nil {
 					return err
 				}
-				chosen, err := selectArms(inc, arms)
+				named, err := selectArms(inc, arms)
 				if err != nil {
 					return err
 				}
-				incidents, selected = append(incidents, inc), append(selected, chosen)
+				incidents, selected = append(incidents, inc), append(selected, named)
 			}
 			// Before the lock, which a play may hold for minutes.
 			if resume != "" {
@@ -78,7 +87,7 @@ repeats and seed; the incident must not have changed since.`,
 			defer unlock()
 			worst := []replays.Outcome{}
 			for n, inc := range incidents {
-				v, err := verifyOne(c, inc, selected[n], out, len(incidents) > 1, seed, repeat, resume, asJSON)
+				v, err := verifyOne(c, inc, selected[n], chosen, out, len(incidents) > 1, seed, repeat, resume, asJSON)
 				if err != nil {
 					return err
 				}
@@ -87,6 +96,7 @@ repeats and seed; the incident must not have changed since.`,
 			return outcome(replays.Worst(worst...))
 		},
 	}
+	driver = driverFlag(c)
 	c.Flags().StringVar(&arms, "arms", "*", "patterns of the arms to play")
 	completeFlag(c, "arms", listOf(completeArm))
 	c.Flags().IntVar(&repeat, "repeat", 1, "plays of each arm")
@@ -97,12 +107,13 @@ repeats and seed; the incident must not have changed since.`,
 	return c
 }
 
-func verifyOne(c *cobra.Command, inc *replays.Incident, arms []string, out string, several bool, seed uint64, repeat int, resume string, asJSON bool) (replays.Verdict, error) {
+func verifyOne(c *cobra.Command, inc *replays.Incident, arms []string, driver topologies.Driver, out string, several bool, seed uint64, repeat int, resume string, asJSON bool) (replays.Verdict, error) {
 	now := time.Now()
 	options, err := playOptions(now)
 	if err != nil {
 		return replays.Verdict{}, err
 	}
+	options.Driver = driver
 	if resume != "" {
 		progress := newProgress(c.ErrOrStderr(), 0)
 		defer progress.close()

@@ -45,7 +45,9 @@ func TestMain(m *testing.M) {
 
 func system(t *testing.T) *topologies.System {
 	t.Helper()
-	topologies.RequireEngine(t)
+	if !topologies.InNamespaces() {
+		topologies.RequireEngine(t)
+	}
 	rig.once.Do(func() { rig.system, rig.err = startRig() })
 	if rig.err != nil {
 		t.Fatal(rig.err)
@@ -54,16 +56,9 @@ func system(t *testing.T) *topologies.System {
 }
 
 func startRig() (*topologies.System, error) {
-	var err error
-	if rig.folder, err = os.MkdirTemp("", "relapse-faults-"); err != nil {
+	program, err := rigProgram()
+	if err != nil {
 		return nil, err
-	}
-	program := filepath.Join(rig.folder, "program")
-	// As make build has it, so that packages are compiled once for both.
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "./testdata/program")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build the rig's program: %w\n%s", err, out)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -74,8 +69,12 @@ func startRig() (*topologies.System, error) {
 	if topologies.CheckHosts(ctx) != nil {
 		topology = withoutHosts(topology)
 	}
+	driver := topologies.Docker
+	if topologies.InNamespaces() {
+		driver = topologies.Process
+	}
 	s, err := topologies.Start(ctx, topology, topologies.Options{
-		Run: fmt.Sprintf("faults-%d", os.Getpid()), Binary: program, Proxied: topology.MatchLinks("client -> *"),
+		Run: fmt.Sprintf("faults-%d", os.Getpid()), Binary: program, Driver: driver, Proxied: topology.MatchLinks("client -> *"),
 	})
 	if err != nil {
 		return nil, err
@@ -92,6 +91,29 @@ func startRig() (*topologies.System, error) {
 	}
 	return s, nil
 }
+
+// programVariable holds the path of the rig's program where it is built already: see
+// TestContractByProcesses.
+const programVariable = "RELAPSE_TEST_PROGRAM"
+
+// rigProgram builds it once.
+var rigProgram = sync.OnceValues(func() (string, error) {
+	if built := os.Getenv(programVariable); built != "" {
+		return built, nil
+	}
+	var err error
+	if rig.folder, err = os.MkdirTemp("", "relapse-faults-"); err != nil {
+		return "", err
+	}
+	program := filepath.Join(rig.folder, "program")
+	// As make build has it, so that packages are compiled once for both.
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "./testdata/program")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the rig's program: %w\n%s", err, out)
+	}
+	return program, nil
+})
 
 // withoutHosts takes the hosts away with all that is on them.
 func withoutHosts(t *topologies.Topology) *topologies.Topology {

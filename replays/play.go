@@ -23,9 +23,10 @@ import (
 // PlayOptions say how a plan is played. Binary and Run must be given.
 type PlayOptions struct {
 	Run     string // id of the run: the label of everything it starts
-	Binary  string // static Linux build of the tool, for its services and the relay
+	Binary  string // Linux build of the tool, for its services and the relay; static where nodes are containers
 	Tool    Tool
 	Command []string
+	Driver  topologies.Driver    // what runs the nodes; "" is topologies.Docker
 	Keep    bool                 // leave the nodes running
 	Observe func(Event)          // told of every event as it happens; may be nil
 	Live    func(*samples.Store) // given the store before the first phase, to be watched while it fills; may be nil
@@ -135,13 +136,13 @@ func (p *play) run(ctx context.Context) (err error) {
 
 func (p *play) start(ctx context.Context) error {
 	progress := func(step string) { p.log.write(Event{Event: EventStarting, Detail: step}) }
-	engine, err := topologies.Preflight(ctx)
+	engine, err := p.o.Driver.Preflight(ctx)
 	if err != nil {
 		return err
 	}
-	p.environment.Machine.Engine = "docker " + engine.Version
+	p.environment.Machine.Driver, p.environment.Machine.Engine = string(engine.Driver), engine.String()
 	p.environment.Machine.Cgroup = fmt.Sprintf("v%s, %s driver", engine.CgroupVersion, engine.CgroupDriver)
-	o := topologies.Options{Run: p.o.Run, Binary: p.o.Binary, Proxied: p.plan.proxied(), Keep: p.o.Keep, Progress: progress}
+	o := topologies.Options{Run: p.o.Run, Binary: p.o.Binary, Driver: p.o.Driver, Proxied: p.plan.proxied(), Keep: p.o.Keep, Progress: progress}
 	if p.sys, err = topologies.Start(ctx, p.plan.nodes, o); err != nil {
 		return err
 	}

@@ -99,7 +99,8 @@ type Machine struct {
 	Kernel string `json:"kernel"`
 	CPU    string `json:"cpu"`
 	CPUs   int    `json:"cpus"`
-	Memory uint64 `json:"memory"` // bytes
+	Memory uint64 `json:"memory"`           // bytes
+	Driver string `json:"driver,omitempty"` // what ran the nodes: docker or process; "" in older records, docker
 	Engine string `json:"engine"`
 	Cgroup string `json:"cgroup"`
 	// CPUWeight is how many host processes all nodes together weighed against.

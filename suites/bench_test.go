@@ -172,3 +172,48 @@ func BenchmarkPlay(b *testing.B) {
 	b.ReportMetric(1000*slices.Max(seen), "ms-until-seen")
 	b.ReportMetric(1000*slices.Max(gone), "ms-until-gone")
 }
+
+// BenchmarkDriver replays the healthy arm of an incident as a person does, by each
+// driver, and reports the time from the command to the first phase, whose first sample
+// is taken at once, and from the last phase's end until the command has ended. The
+// latter holds the last sample, a quarter of a second after the end, and the report.
+func BenchmarkDriver(b *testing.B) {
+	binary := buildBinary(b)
+	for _, driver := range topologies.Drivers {
+		b.Run(string(driver), func(b *testing.B) {
+			if driver == topologies.Process {
+				topologies.RequireNamespaces(b, binary)
+			} else {
+				topologies.RequireEngine(b)
+			}
+			var up, down []float64
+			for b.Loop() {
+				dir := filepath.Join(b.TempDir(), "record")
+				command := exec.Command(binary, "replay", "account-service", "--arm", "healthy", "--driver", string(driver), "--out", dir)
+				began := time.Now()
+				out, err := command.CombinedOutput()
+				ended := time.Now()
+				if code := command.ProcessState.ExitCode(); code > 2 || code < 0 {
+					b.Fatalf("%v\n%s", err, out)
+				}
+				record, err := replays.ReadRecord(dir)
+				if err != nil {
+					b.Fatal(err)
+				}
+				for _, e := range record.Events {
+					switch {
+					case e.Event == replays.EventPhase && len(up) == len(down):
+						up = append(up, e.At.Sub(began).Seconds())
+					case e.Event == replays.EventPhasesEnd:
+						down = append(down, ended.Sub(e.At).Seconds())
+					}
+				}
+			}
+			if len(up) == 0 || len(up) != len(down) {
+				b.Fatalf("%d plays began and %d ended", len(up), len(down))
+			}
+			b.ReportMetric(slices.Max(up), "s-to-first-phase")
+			b.ReportMetric(slices.Max(down), "s-from-last-phase")
+		})
+	}
+}

@@ -151,7 +151,7 @@ func TestACancelledStartLeavesNothing(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 	defer cancel()
 	run := runID(t)
-	_, err := topologies.Start(ctx, topology, topologies.Options{Run: run, Binary: rig(t)})
+	_, err := topologies.Start(ctx, topology, topologies.Options{Run: run, Binary: rig(t), Driver: driver()})
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}

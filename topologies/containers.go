@@ -2,12 +2,9 @@ package topologies
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -16,14 +13,6 @@ import (
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/api/types/network"
 	"github.com/testcontainers/testcontainers-go"
-	"golang.org/x/sync/errgroup"
-
-	"relapse/topologies/relay"
-)
-
-const (
-	relayNode    = "relay"
-	relayControl = 8474
 )
 
 // nobody is whom a container's engine asks for names that it does not know itself: an
@@ -32,134 +21,53 @@ const (
 // a node wants to know.
 var nobody = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
 
-// startContainers creates all containers at once and starts each as soon as
-// what it needs answers: the nodes it depends on, and the relay if a link of its
-// own has a proxy, since it would find nobody at the link's address before.
-func (s *System) startContainers(ctx context.Context, local map[string]string) error {
-	ready := map[string]chan struct{}{}
-	for i := range s.topology.Nodes {
-		ready[s.topology.Nodes[i].Name] = make(chan struct{})
-	}
-	for i := range s.topology.Nodes {
-		for _, need := range s.topology.Nodes[i].DependsOn {
-			if ready[need] == nil {
-				return fmt.Errorf("node %s: it depends on %s, which is no node", s.topology.Nodes[i].Name, need)
-			}
-		}
-	}
-	if ready[relayNode] != nil {
-		return fmt.Errorf("node %s: the name is taken by the container that holds the proxied links; give it another", relayNode)
-	}
-	ready[relayNode] = make(chan struct{})
-	group, ctx := errgroup.WithContext(ctx)
-	if len(s.options.Proxied) > 0 {
-		control := net.JoinHostPort(s.addressed.Relay.String(), strconv.Itoa(relayControl))
-		s.relay = relay.NewClient(control)
-		group.Go(func() error {
-			if err := s.startRelay(ctx, local[OwnImage]); err != nil {
-				return err
-			}
-			close(ready[relayNode])
-			return nil
-		})
-	}
-	for i := range s.topology.Nodes {
-		node := &s.topology.Nodes[i]
-		needs := slices.Clone(node.DependsOn)
-		for l := range s.addressed.Links {
-			if l.Client == node.Name {
-				needs = append(needs, relayNode)
-				break
-			}
-		}
-		instance := &Instance{node: node, address: s.addressed.Nodes[node.Name], docker: s.docker}
-		s.instances[node.Name] = instance
-		group.Go(func() error {
-			if err := writeFiles(s.folder, node); err != nil {
-				return err
-			}
-			created, err := s.create(ctx, node.Name, instance.address, s.request(node, local[node.Image]), s.limits(node))
-			if err != nil {
-				return err
-			}
-			instance.id = created.GetContainerID()
-			for _, need := range needs {
-				select {
-				case <-ready[need]:
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-			}
-			if err := s.start(ctx, node.Name, created); err != nil {
-				return err
-			}
-			if err := instance.awaitReady(ctx); err != nil {
-				return err
-			}
-			close(ready[node.Name])
-			return nil
-		})
-	}
-	return group.Wait()
-}
-
-// create makes a container and does not start it. The call is not cancelled
-// with the context: the engine would go on and leave a container that nobody
-// knows of. It is bounded by a deadline of its own instead.
-func (s *System) create(ctx context.Context, name string, address netip.Addr,
-	request testcontainers.ContainerRequest, limits func(*container.HostConfig),
-) (testcontainers.Container, error) {
+// create makes a container. The call is not cancelled with the context: the
+// engine would go on and leave a container that nobody knows of. It is bounded by
+// a deadline of its own instead.
+func (d *dockerDriver) create(ctx context.Context, s *System, node *Node, address netip.Addr) (unit, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWithin)
 	defer cancel()
 
-	request.Name = "relapse-" + s.options.Run + "-" + name
+	if err := writeFiles(s.folder, node); err != nil {
+		return nil, err
+	}
+	request := d.request(node)
+	request.Name = "relapse-" + s.options.Run + "-" + node.Name
 	request.Labels = maps.Clone(s.labels)
-	request.Labels[LabelNode] = name
+	request.Labels[LabelNode] = node.Name
 	// The library calls this one twice, once to look for mounts.
 	request.HostConfigModifier = func(h *container.HostConfig) {
-		h.NetworkMode = container.NetworkMode(s.network)
+		h.NetworkMode = container.NetworkMode(d.network)
 		h.CapDrop = []string{"ALL"}
 		h.SecurityOpt = []string{"no-new-privileges"}
 		h.CgroupParent = s.cgroupParent
 		h.DNS, h.DNSOptions = nobody, []string{"timeout:1", "attempts:1"}
-		limits(h)
-		if request.Image == s.ownImage {
-			h.Mounts = append(h.Mounts, mount.Mount{Type: mount.TypeBind, ReadOnly: true, Source: s.program.path, Target: ownEntrypoint})
+		limits(s, node, h)
+		if node.Image == OwnImage {
+			h.Mounts = append(h.Mounts, mount.Mount{Type: mount.TypeBind, ReadOnly: true, Source: d.program.path, Target: ownEntrypoint})
 		}
 	}
 	// The endpoint is given here and not by the library's list of networks,
 	// which would ask the engine for the network again for every container.
 	request.EndpointSettingsModifier = func(endpoints map[string]*network.EndpointSettings) {
-		endpoints[s.network] = &network.EndpointSettings{
-			NetworkID:  s.networkID,
+		endpoints[d.network] = &network.EndpointSettings{
+			NetworkID:  d.networkID,
 			IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: address},
 		}
 	}
-	created, err := s.provider.CreateContainer(ctx, request)
+	created, err := d.provider.CreateContainer(ctx, request)
 	if err != nil {
-		return nil, fmt.Errorf("node %s: create its container: %w", name, err)
+		return nil, fmt.Errorf("node %s: create its container: %w", node.Name, err)
 	}
-	return created, nil
+	return &containerUnit{docker: d.docker, id: created.GetContainerID(), created: created}, nil
 }
 
-func (s *System) start(ctx context.Context, name string, created testcontainers.Container) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWithin)
-	defer cancel()
-	if err := created.Start(ctx); err != nil {
-		return fmt.Errorf("node %s: start its container: %w", name, err)
-	}
-	return nil
-}
-
-func (s *System) request(node *Node, image string) testcontainers.ContainerRequest {
+func (d *dockerDriver) request(node *Node) testcontainers.ContainerRequest {
 	request := testcontainers.ContainerRequest{
-		Image:      image,
+		Image:      d.local[node.Image],
 		Entrypoint: node.Entrypoint,
 		Cmd:        node.Command,
 		Env:        node.Environment,
@@ -199,86 +107,30 @@ func tmpfsMount(tmpfs, user string) (path, options string) {
 }
 
 // limits says what a node's container may do and what it shares with the machine.
-func (s *System) limits(node *Node) func(*container.HostConfig) {
-	return func(h *container.HostConfig) {
-		h.CapAdd = node.CapAdd
-		h.ReadonlyRootfs = node.ReadOnly
-		h.ExtraHosts = s.extraHosts(node.Name)
-		if node.Host != "" {
-			h.CgroupParent = hostCgroup(s.options.Run, node.Host)
-		}
-		if node.Memory > 0 {
-			h.Memory, h.MemorySwap = node.Memory, node.Memory
-		}
-		if node.CPUs > 0 {
-			h.CPUPeriod, h.CPUQuota = cpuPeriod.Microseconds(), cpuQuota(node.CPUs)
-		}
-		if node.Restart != "" {
-			h.RestartPolicy = container.RestartPolicy{Name: container.RestartPolicyMode(node.Restart)}
-		}
-		h.OomScoreAdj = node.OOMScoreAdj
-		if node.NoFile > 0 {
-			h.Ulimits = []*units.Ulimit{{Name: "nofile", Soft: node.NoFile, Hard: node.NoFile}}
-		}
-		for i, file := range node.Files {
-			h.Mounts = append(h.Mounts, mount.Mount{
-				Type: mount.TypeBind, ReadOnly: true,
-				Source: nodeFile(s.folder, node.Name, i), Target: file.Path,
-			})
-		}
+func limits(s *System, node *Node, h *container.HostConfig) {
+	h.CapAdd = node.CapAdd
+	h.ReadonlyRootfs = node.ReadOnly
+	h.ExtraHosts = s.extraHosts(node.Name)
+	if node.Host != "" {
+		h.CgroupParent = hostCgroup(s.options.Run, node.Host)
 	}
-}
-
-// extraHosts sends the name of each server that the node talks to, to where the
-// node shall find it. A node has one address for all ports of a server.
-func (s *System) extraHosts(client string) []string {
-	var hosts []string
-	for _, l := range s.topology.Links {
-		if l.Client != client {
-			continue
-		}
-		if address, err := s.target(l); err == nil {
-			hosts = append(hosts, l.Server+":"+address.String())
-		}
+	if node.Memory > 0 {
+		h.Memory, h.MemorySwap = node.Memory, node.Memory
 	}
-	slices.Sort(hosts)
-	return slices.Compact(hosts)
-}
-
-func (s *System) startRelay(ctx context.Context, image string) error {
-	config := relay.Config{Control: net.JoinHostPort("0.0.0.0", strconv.Itoa(relayControl))}
-	for _, l := range s.topology.Links {
-		// More than were asked for: all ports of a pair of nodes share an address.
-		if address, proxied := s.addressed.Links[l]; proxied {
-			config.Links = append(config.Links, relay.Link{
-				Name:     l.String(),
-				Listen:   netip.AddrPortFrom(address, l.Port),
-				Upstream: netip.AddrPortFrom(s.addressed.Nodes[l.Server], l.Port),
-			})
-		}
+	if node.CPUs > 0 {
+		h.CPUPeriod, h.CPUQuota = cpuPeriod.Microseconds(), cpuQuota(node.CPUs)
 	}
-	encoded, err := json.Marshal(config)
-	if err != nil {
-		return fmt.Errorf("relay: %w", err)
+	if node.Restart != "" {
+		h.RestartPolicy = container.RestartPolicy{Name: container.RestartPolicyMode(node.Restart)}
 	}
-	request := testcontainers.ContainerRequest{Image: image, Cmd: []string{"relay", "--config", string(encoded)}}
-	created, err := s.create(ctx, relayNode, s.addressed.Relay, request,
-		func(h *container.HostConfig) {
-			h.CapAdd = []string{"NET_ADMIN"}
-			h.ReadonlyRootfs = true
+	h.OomScoreAdj = node.OOMScoreAdj
+	if node.NoFile > 0 {
+		h.Ulimits = []*units.Ulimit{{Name: "nofile", Soft: node.NoFile, Hard: node.NoFile}}
+	}
+	for i, file := range node.Files {
+		h.Mounts = append(h.Mounts, mount.Mount{
+			Type: mount.TypeBind, ReadOnly: true,
+			Source: nodeFile(s.folder, node.Name, i), Target: file.Path,
 		})
-	if err != nil {
-		return err
 	}
-	if err := s.start(ctx, relayNode, created); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, readyWithin)
-	defer cancel()
-	if err := s.relay.Ready(ctx); err != nil {
-		// A ready-made node error: the relay is a container like any other.
-		r := &Instance{node: &Node{Name: relayNode}, docker: s.docker, id: created.GetContainerID()}
-		return r.notReady(ctx, "its control to answer", err)
-	}
-	return nil
 }

@@ -22,8 +22,10 @@ var ErrNoEngine = errors.New("no container engine answers")
 // answers in milliseconds.
 const engineAnswers = 1500 * time.Millisecond
 
-// Engine describes the container engine and its machine, for the record.
+// Engine describes the container engine and its machine, for the record. Where nodes
+// are processes it describes the machine alone.
 type Engine struct {
+	Driver          Driver `json:"driver"`
 	Version         string `json:"version"`
 	API             string `json:"api"`
 	OperatingSystem string `json:"operating_system"`
@@ -36,6 +38,14 @@ type Engine struct {
 	CPUs            int    `json:"cpus"`
 	MemoryBytes     int64  `json:"memory_bytes"`
 	Folder          string `json:"folder,omitempty"` // where it keeps images and containers
+}
+
+// String is what a reader is told of it: "docker 20.10.24", "processes".
+func (e Engine) String() string {
+	if e.Driver == Process {
+		return "processes"
+	}
+	return "docker " + e.Version
 }
 
 // unified says that the engine uses cgroup version 2.
@@ -59,6 +69,7 @@ func describeEngine(ctx context.Context, docker *client.Client) (Engine, error) 
 	}
 	info := result.Info
 	return Engine{
+		Driver:          Docker,
 		Version:         info.ServerVersion,
 		API:             docker.ClientVersion(),
 		OperatingSystem: info.OperatingSystem,
@@ -92,6 +103,48 @@ func dialEngine(ctx context.Context) (*client.Client, error) {
 			ErrNoEngine, host, err)
 	}
 	return docker, nil
+}
+
+// dockerDriver runs every node as a container.
+type dockerDriver struct {
+	docker   *client.Client
+	provider *testcontainers.DockerProvider
+	local    map[string]string // by a compose file's name of an image, the engine's
+	program  *program          // nil where no node is of our own image
+	// The run's network.
+	network, networkID string
+}
+
+func newDockerDriver(ctx context.Context) (*dockerDriver, error) {
+	docker, err := dialEngine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	provider, err := containerProvider(docker)
+	if err != nil {
+		docker.Close()
+		return nil, err
+	}
+	return &dockerDriver{docker: docker, provider: provider}, nil
+}
+
+func (d *dockerDriver) describe(ctx context.Context) (Engine, error) {
+	return describeEngine(ctx, d.docker)
+}
+
+func (d *dockerDriver) prepare(ctx context.Context, t *Topology, o Options) (uses []ImageUse, err error) {
+	uses, d.local, err = ensureImages(ctx, d.docker, t, o)
+	return uses, err
+}
+
+func (d *dockerDriver) sweep(ctx context.Context, match func(map[string]string) bool) (Swept, error) {
+	return sweep(ctx, d.docker, match)
+}
+
+func (d *dockerDriver) close() {
+	d.program.unpin()
+	_ = d.provider.Close()
+	_ = d.docker.Close()
 }
 
 var configureOnce sync.Once

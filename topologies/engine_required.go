@@ -29,6 +29,13 @@ func RequireHosts(tb TB) {
 	require(tb, "an engine that holds hosts", CheckHosts(context.Background()))
 }
 
+// RequireNamespaces is [RequireEngine] for a test of nodes that are processes; program
+// is a build that can try it, see [CheckNamespaces].
+func RequireNamespaces(tb TB, program string) {
+	tb.Helper()
+	require(tb, "namespaces for processes", CheckNamespaces(program))
+}
+
 func require(tb TB, what string, err error) {
 	tb.Helper()
 	switch {

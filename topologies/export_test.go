@@ -2,6 +2,7 @@ package topologies
 
 import (
 	"context"
+	"io"
 	"net/netip"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 // What only tests see of the inside of this package.
 var (
 	Abandoned        = abandoned
+	Descendants      = descendants
 	FreeSubnet       = freeSubnet
 	NewFleet         = newFleet
 	NewFront         = newFront
@@ -23,10 +25,18 @@ var (
 	NoHost           = noHost
 	NotRemoved       = notRemoved
 	PackageVersion   = packageVersion
+	ProgramsOf       = programsOf
 	RunFolder        = runFolder
 	SubnetPool       = subnetPool
+	TmpfsOptions     = tmpfsOptions
 	WriteDebianLayer = writeDebianLayer
 )
+
+// NewProcessLog is the log of a node that is a process, and what ends its last line.
+func NewProcessLog(path string) (log io.Writer, flush func()) {
+	l := &processLog{path: path}
+	return l, l.flush
+}
 
 // HoldsHosts asks whether an engine can hold hosts.
 func HoldsHosts(e Engine) error { return holdsHosts(e) }

@@ -175,7 +175,7 @@ func (s *System) checkHosts() error {
 
 func (h *HostInstance) holdsAny() bool {
 	for _, i := range h.nodes {
-		if _, err := os.Stat(filepath.Join(h.files.memory, i.id)); err == nil {
+		if _, err := os.Stat(filepath.Join(h.files.memory, i.unit.cgroupName())); err == nil {
 			return true
 		}
 	}

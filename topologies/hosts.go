@@ -42,14 +42,23 @@ func hostCgroup(run, host string) string { return "/relapse-" + run + "@" + host
 // system.
 var ErrNoHosts = errors.New("hosts cannot be made here")
 
-// CheckHosts says whether a topology with hosts could be started here; the error
-// wraps [ErrNoHosts] where it could not, and says what to change. It makes
-// nothing.
+// CheckHosts says whether a topology with hosts could be started here, by processes
+// where this process is in namespaces for them, else by the engine; the error wraps
+// [ErrNoHosts] where it could not, and says what to change. It makes nothing.
 func CheckHosts(ctx context.Context) error {
-	engine, err := Preflight(ctx)
+	driver := Docker
+	if InNamespaces() {
+		driver = Process
+	}
+	engine, err := driver.Preflight(ctx)
 	if err != nil {
 		return err
 	}
+	return canHoldHosts(engine)
+}
+
+// canHoldHosts asks the engine and the kernel.
+func canHoldHosts(engine Engine) error {
 	if err := holdsHosts(engine); err != nil {
 		return err
 	}
@@ -86,6 +95,8 @@ func limitsBelow(root string, unified bool) error {
 // holdsHosts says why an engine cannot put containers into parents that we make.
 func holdsHosts(engine Engine) error {
 	switch {
+	case engine.Rootless && engine.Driver == Process:
+		return fmt.Errorf("%w: the tool runs without root, and making a parent cgroup needs it; run it as root", ErrNoHosts)
 	case engine.Rootless:
 		return fmt.Errorf("%w: the engine runs without root and cannot join a cgroup outside its own part; use one that runs as root", ErrNoHosts)
 	case engine.CgroupDriver != "cgroupfs":
@@ -110,7 +121,7 @@ func noHost(err error) error {
 // The weight of the nodes that are on no host is given where that is possible
 // and asked for by nobody: [System.CPUWeight] says what came of it.
 func (s *System) createHosts(ctx context.Context) error {
-	engine, err := describeEngine(ctx, s.docker)
+	engine, err := s.driver.describe(ctx)
 	if err != nil {
 		return err
 	}
@@ -210,6 +221,17 @@ func notRemoved(run string, errs []error, ended error) error {
 	return fmt.Errorf("remove hosts of run %s: %d cgroups are left (%w), the first: %w", run, len(errs), ended, errs[0])
 }
 
+// removeBelow removes the groups of nodes that are processes; an engine removes those
+// of its containers itself. What cannot be removed shows in its parent.
+func removeBelow(folder string) {
+	entries, _ := os.ReadDir(folder)
+	for _, entry := range entries {
+		if entry.IsDir() {
+			_ = os.Remove(filepath.Join(folder, entry.Name()))
+		}
+	}
+}
+
 // removeHosts removes the parents of a run from every hierarchy: the engine
 // made some in hierarchies that we never touched, and leaves them all. A
 // container that has just been removed can hold its parent for a moment.
@@ -233,6 +255,7 @@ func removeHosts(ctx context.Context, run string) (int, error) {
 		}
 		var errs []error
 		for _, folder := range left {
+			removeBelow(folder)
 			err := os.Remove(folder)
 			if err == nil {
 				removed[filepath.Base(folder)] = true

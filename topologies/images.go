@@ -29,13 +29,16 @@ const (
 	ImagePulled  = "pulled"
 	ImageDebian  = "debian" // the same program from Debian packages
 	ImageOwn     = "own"    // our own binary
+	// ImageProgram is no image: nodes are processes, and the machine's own program
+	// stands in for it.
+	ImageProgram = "program"
 )
 
 // ImageUse says what a compose file's image was in one run.
 type ImageUse struct {
 	Ref      string            `json:"ref"`    // as the compose file names it
-	Digest   string            `json:"digest"` // of the registry's manifest, else of the image
-	Source   string            `json:"source"` // present, pulled, debian or own
+	Digest   string            `json:"digest"` // of the registry's manifest, else of the image or program
+	Source   string            `json:"source"` // present, pulled, debian, own or program
 	Versions map[string]string `json:"versions,omitempty"`
 }
 

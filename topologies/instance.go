@@ -11,10 +11,6 @@ import (
 	"strconv"
 	"sync"
 	"time"
-
-	"github.com/moby/moby/api/pkg/stdcopy"
-	"github.com/moby/moby/api/types/container"
-	"github.com/moby/moby/client"
 )
 
 // ErrNotRunning says that an instance has no process.
@@ -25,19 +21,19 @@ var ErrNotRunning = errors.New("not running")
 // long as it would be there.
 const cpuPeriod = 100 * time.Millisecond
 
-// Instance is a node that was started: one container.
+// Instance is a node that was started.
 type Instance struct {
 	node    *Node
 	address netip.Addr
-	docker  *client.Client
-	id      string
+	unit    unit
 
 	mu     sync.Mutex
 	cgroup *cgroupFiles // nil until looked up, see Usage
 	killed time.Time    // start of the process that Kill or Stop ended last
 }
 
-// State is what the engine knows of a container.
+// State is what the driver knows of a node. Where it is said of the engine, it is
+// what the tool does itself for nodes that are processes.
 type State struct {
 	Running    bool
 	Paused     bool
@@ -66,7 +62,7 @@ func (i *Instance) Name() string { return i.node.Name }
 // Node is the node as its topology has it.
 func (i *Instance) Node() *Node { return i.node }
 
-// Address is the container's own address; no link is on the way to it.
+// Address is the node's own address; no link is on the way to it.
 func (i *Instance) Address() netip.Addr { return i.address }
 
 // State asks the engine, and the kernel where the engine knows too little.
@@ -90,30 +86,10 @@ func (i *Instance) State(ctx context.Context) (State, error) {
 	return state, nil
 }
 
-// inspect gives the state in the engine's own words.
+// inspect gives the state in the driver's own words.
 func (i *Instance) inspect(ctx context.Context) (State, error) {
-	result, err := i.docker.ContainerInspect(ctx, i.id, client.ContainerInspectOptions{})
-	if err != nil {
-		return State{}, i.errorf("inspect", err)
-	}
-	s := result.Container.State
-	if s == nil {
-		return State{}, i.errorf("inspect", errors.New("the engine gave no state"))
-	}
-	state := State{
-		// The engine calls a container that it is about to start again running.
-		Running:    s.Running && !s.Restarting,
-		Paused:     s.Paused,
-		Restarting: s.Restarting,
-		Restarts:   result.Container.RestartCount,
-		ExitCode:   s.ExitCode,
-		OOMKilled:  s.OOMKilled,
-		Pid:        s.Pid,
-	}
-	if state.StartedAt, err = time.Parse(time.RFC3339Nano, s.StartedAt); err != nil {
-		return State{}, i.errorf("inspect", err)
-	}
-	return state, nil
+	state, err := i.unit.inspect(ctx)
+	return state, i.errorf("inspect", err)
 }
 
 // Pause freezes every process of the node. Open connections stay; the kernel
@@ -128,8 +104,7 @@ func (i *Instance) Pause(ctx context.Context) error {
 	case !state.Running:
 		return i.errorf("pause", ErrNotRunning)
 	}
-	_, err = i.docker.ContainerPause(ctx, i.id, client.ContainerPauseOptions{})
-	return i.errorf("pause", err)
+	return i.errorf("pause", i.unit.pause(ctx))
 }
 
 // Resume ends a pause. A node that is not paused is left as it is.
@@ -138,8 +113,7 @@ func (i *Instance) Resume(ctx context.Context) error {
 	if err != nil || !state.Paused {
 		return err
 	}
-	_, err = i.docker.ContainerUnpause(ctx, i.id, client.ContainerUnpauseOptions{})
-	return i.errorf("resume", err)
+	return i.errorf("resume", i.unit.resume(ctx))
 }
 
 // Kill ends the node with SIGKILL, paused or not, and returns once it is dead.
@@ -150,7 +124,7 @@ func (i *Instance) Kill(ctx context.Context) error {
 		return err
 	}
 	i.noteKilled(state)
-	if _, err := i.docker.ContainerKill(ctx, i.id, client.ContainerKillOptions{Signal: "SIGKILL"}); err != nil {
+	if err := i.unit.kill(ctx); err != nil {
 		// It may have died by itself in between.
 		if state, again := i.State(ctx); again != nil || state.Running || state.Restarting {
 			return i.errorf("kill", err)
@@ -174,23 +148,14 @@ func (i *Instance) noteKilled(state State) {
 func (i *Instance) awaitDead(ctx context.Context, doing string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	wait := i.docker.ContainerWait(ctx, i.id, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
-	select {
-	case <-wait.Result:
-		return nil
-	case err := <-wait.Error:
-		return i.errorf(doing+": wait for its end", err)
-	case <-ctx.Done():
-		return i.errorf(doing+": wait for its end", ctx.Err())
-	}
+	return i.errorf(doing+": wait for its end", i.unit.awaitDead(ctx))
 }
 
 // Start starts a node that is dead, at its old address, and returns once its
 // process runs; whether it answers yet is for [Instance.Probe] to tell. A node
 // that runs is left as it is, and so is one that the engine is about to start.
 func (i *Instance) Start(ctx context.Context) error {
-	_, err := i.docker.ContainerStart(ctx, i.id, client.ContainerStartOptions{})
-	return i.errorf("start", err)
+	return i.errorf("start", i.unit.start(ctx))
 }
 
 // Stop asks the node to end, and kills it if it has not within its grace period.
@@ -198,9 +163,7 @@ func (i *Instance) Stop(ctx context.Context) error {
 	if state, err := i.State(ctx); err == nil {
 		i.noteKilled(state)
 	}
-	seconds := int(i.node.StopGrace.Round(time.Second) / time.Second)
-	_, err := i.docker.ContainerStop(ctx, i.id, client.ContainerStopOptions{Timeout: &seconds})
-	return i.errorf("stop", err)
+	return i.errorf("stop", i.unit.stop(ctx, i.node.StopGrace))
 }
 
 // SetCPUs limits the node's CPU time, in cores; 0 goes back to what the compose
@@ -212,10 +175,7 @@ func (i *Instance) SetCPUs(ctx context.Context, cpus float64) error {
 	if cpus == 0 {
 		cpus = i.node.CPUs
 	}
-	_, err := i.docker.ContainerUpdate(ctx, i.id, client.ContainerUpdateOptions{Resources: &container.Resources{
-		CPUPeriod: cpuPeriod.Microseconds(), CPUQuota: cpuQuota(cpus),
-	}})
-	return i.errorf(fmt.Sprintf("limit cpus to %g", cpus), err)
+	return i.errorf(fmt.Sprintf("limit cpus to %g", cpus), i.unit.setCPUs(ctx, cpus))
 }
 
 // cpuQuota is the share of cpuPeriod in microseconds; -1 lifts the limit. The
@@ -233,15 +193,8 @@ func (i *Instance) CPUs(ctx context.Context) (float64, error) {
 	if files, err := i.cgroupFiles(ctx); err == nil && files != nil {
 		return files.cpus()
 	}
-	result, err := i.docker.ContainerInspect(ctx, i.id, client.ContainerInspectOptions{})
-	if err != nil {
-		return 0, i.errorf("inspect", err)
-	}
-	limits := result.Container.HostConfig.Resources
-	if limits.CPUQuota <= 0 || limits.CPUPeriod <= 0 {
-		return 0, nil
-	}
-	return float64(limits.CPUQuota) / float64(limits.CPUPeriod), nil
+	cpus, err := i.unit.cpus(ctx)
+	return cpus, i.errorf("inspect", err)
 }
 
 // SetMemory limits the node's memory, in bytes, and reads the limit back; 0 goes
@@ -256,15 +209,7 @@ func (i *Instance) SetMemory(ctx context.Context, bytes int64) error {
 		bytes = i.node.Memory
 	}
 	doing := fmt.Sprintf("limit memory to %d bytes", bytes)
-	limit := bytes
-	if limit == 0 {
-		// The engine has no word for taking a limit away.
-		limit = noMemoryLimit
-	}
-	_, err := i.docker.ContainerUpdate(ctx, i.id, client.ContainerUpdateOptions{Resources: &container.Resources{
-		Memory: limit, MemorySwap: limit,
-	}})
-	if err != nil {
+	if err := i.unit.setMemory(ctx, bytes); err != nil {
 		return i.errorf(doing, err)
 	}
 	got, err := i.Memory(ctx)
@@ -284,33 +229,14 @@ func (i *Instance) Memory(ctx context.Context) (int64, error) {
 		}
 		// It has just died: the engine keeps the limit for its next life.
 	}
-	result, err := i.docker.ContainerInspect(ctx, i.id, client.ContainerInspectOptions{})
-	if err != nil {
-		return 0, i.errorf("inspect", err)
-	}
-	bytes := result.Container.HostConfig.Resources.Memory
-	if bytes >= noMemoryLimit {
-		bytes = 0
-	}
-	return bytes, nil
+	bytes, err := i.unit.memory(ctx)
+	return bytes, i.errorf("inspect", err)
 }
 
 // Logs writes what the node has printed so far, both streams, each line with
 // its time (RFC 3339, UTC) in front.
 func (i *Instance) Logs(ctx context.Context, w io.Writer) error {
-	return i.errorf("read its log", copyLogs(ctx, i.docker, i.id, "all", w))
-}
-
-func copyLogs(ctx context.Context, docker *client.Client, id, tail string, w io.Writer) error {
-	logs, err := docker.ContainerLogs(ctx, id, client.ContainerLogsOptions{
-		ShowStdout: true, ShowStderr: true, Timestamps: true, Tail: tail,
-	})
-	if err != nil {
-		return err
-	}
-	defer logs.Close()
-	_, err = stdcopy.StdCopy(w, w, logs)
-	return err
+	return i.errorf("read its log", i.unit.logs(ctx, allLines, w))
 }
 
 // Probe opens a connection straight to the node, makes one exchange as the

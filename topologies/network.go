@@ -18,10 +18,16 @@ import (
 // up for the next.
 const networkTries = 8
 
-// createNetwork makes the run's own network, which has no way out of the
-// machine, and gives every node its address in it.
-func (s *System) createNetwork(ctx context.Context) error {
-	taken, err := takenSubnets(ctx, s.docker)
+// connect makes the run's own network, which has no way out of the machine, and
+// gives every node its address in it.
+func (d *dockerDriver) connect(ctx context.Context, s *System) error {
+	if d.local[OwnImage] != "" {
+		var err error
+		if d.program, err = putProgram(s.folder, s.options.Binary); err != nil {
+			return err
+		}
+	}
+	taken, err := takenSubnets(ctx, d.docker)
 	if err != nil {
 		return fmt.Errorf("network: %w", err)
 	}
@@ -35,10 +41,10 @@ func (s *System) createNetwork(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.network = "relapse-" + s.options.Run
+		d.network = "relapse-" + s.options.Run
 		// Not cancelled with the context, as the engine would go on regardless.
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWithin)
-		created, err := s.docker.NetworkCreate(bounded, s.network, client.NetworkCreateOptions{
+		created, err := d.docker.NetworkCreate(bounded, d.network, client.NetworkCreateOptions{
 			Driver:   "bridge",
 			Internal: true,
 			Labels:   maps.Clone(s.labels),
@@ -46,7 +52,7 @@ func (s *System) createNetwork(ctx context.Context) error {
 		})
 		cancel()
 		if err == nil {
-			s.networkID = created.ID
+			d.networkID = created.ID
 			return nil
 		}
 		// Someone else was quicker, or the machine has a route there that is no
@@ -87,7 +93,10 @@ func freeSubnet(run string, taken []netip.Prefix) (netip.Prefix, bool) {
 // takenSubnets gives those of the engine's networks and of this machine's
 // interfaces.
 func takenSubnets(ctx context.Context, docker *client.Client) ([]netip.Prefix, error) {
-	var taken []netip.Prefix
+	taken, err := interfaceSubnets()
+	if err != nil {
+		return nil, err
+	}
 	networks, err := docker.NetworkList(ctx, client.NetworkListOptions{})
 	if err != nil {
 		return nil, err
@@ -99,10 +108,16 @@ func takenSubnets(ctx context.Context, docker *client.Client) ([]netip.Prefix, e
 			}
 		}
 	}
+	return taken, nil
+}
+
+// interfaceSubnets gives those of the interfaces that this process sees.
+func interfaceSubnets() ([]netip.Prefix, error) {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
 		return nil, err
 	}
+	var taken []netip.Prefix
 	for _, address := range addresses {
 		if prefix, err := netip.ParsePrefix(address.String()); err == nil {
 			taken = append(taken, prefix.Masked())

@@ -16,6 +16,9 @@ const (
 	LabelOwner = "relapse.owner" // the process that started it: boot id, process id, start time
 	LabelNode  = "relapse.node"  // node of the topology; the relay is "relay"
 	LabelKeep  = "relapse.keep"  // "true" where the run was to be left standing
+	// LabelDriver is "process" in the folder of a run whose nodes are processes, and
+	// missing for all others.
+	LabelDriver = "relapse.driver"
 )
 
 // process names one process of one boot, so that a number that the kernel gave

@@ -137,7 +137,7 @@ func (i *Instance) notReady(ctx context.Context, waitedFor string, err error) *N
 		failure.Ended, failure.Exit = true, state.ExitCode
 	}
 	var log strings.Builder
-	if err := copyLogs(ctx, i.docker, i.id, "20", &log); err != nil {
+	if err := i.unit.logs(ctx, 20, &log); err != nil {
 		fmt.Fprintf(&log, "(its log cannot be read: %v)", err)
 	}
 	failure.LogTail = strings.TrimSpace(log.String())

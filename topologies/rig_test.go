@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -23,8 +24,14 @@ import (
 // rigFolder holds the tests' own program, once one has asked for it.
 var rigFolder string
 
+// rigVariable holds the path of one that is built already: see TestNodesAsProcesses.
+const rigVariable = "RELAPSE_TEST_RIG"
+
 // rigBinary builds it, static, once.
 var rigBinary = sync.OnceValues(func() (string, error) {
+	if built := os.Getenv(rigVariable); built != "" {
+		return built, nil
+	}
 	var err error
 	if rigFolder, err = os.MkdirTemp("", "relapse-rig-"); err != nil {
 		return "", err
@@ -49,12 +56,23 @@ func TestMain(m *testing.M) {
 
 func rig(t *testing.T) string {
 	t.Helper()
-	topologies.RequireEngine(t)
+	if driver() == topologies.Docker {
+		topologies.RequireEngine(t)
+	}
 	path, err := rigBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// driver is the one to be tested: processes where the test has been run again in
+// namespaces.
+func driver() topologies.Driver {
+	if topologies.InNamespaces() {
+		return topologies.Process
+	}
+	return topologies.Docker
 }
 
 func server(name string, change func(*topologies.Node)) topologies.Node {
@@ -91,7 +109,7 @@ func runID(t *testing.T) string {
 
 func start(t *testing.T, topology *topologies.Topology, o topologies.Options) *topologies.System {
 	t.Helper()
-	o.Run, o.Binary = runID(t), rig(t)
+	o.Run, o.Binary, o.Driver = runID(t), rig(t), driver()
 	system, err := topologies.Start(t.Context(), topology, o)
 	if err != nil {
 		t.Fatal(err)
@@ -110,28 +128,11 @@ func start(t *testing.T, topology *topologies.Topology, o topologies.Options) *t
 // leftOf names everything on the machine that a run has made.
 func leftOf(t *testing.T, run string) []string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	docker, err := client.New(client.FromEnv)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer docker.Close()
-	filters := make(client.Filters).Add("label", topologies.LabelRun+"="+run)
-	containers, err := docker.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filters})
-	if err != nil {
-		t.Fatal(err)
-	}
-	networks, err := docker.NetworkList(ctx, client.NetworkListOptions{Filters: filters})
-	if err != nil {
-		t.Fatal(err)
-	}
 	var left []string
-	for _, c := range containers.Items {
-		left = append(left, "container "+c.Names[0])
-	}
-	for _, n := range networks.Items {
-		left = append(left, "network "+n.Name)
+	if driver() == topologies.Docker {
+		left = leftOnEngine(t, run)
+	} else {
+		left = leftInNamespaces(t, run)
 	}
 	for _, pattern := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
 		hosts, err := filepath.Glob(filepath.Join(pattern, "relapse-"+run+"@*"))
@@ -156,10 +157,68 @@ func leftOf(t *testing.T, run string) []string {
 	return left
 }
 
+func leftOnEngine(t *testing.T, run string) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	docker, err := client.New(client.FromEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer docker.Close()
+	filters := make(client.Filters).Add("label", topologies.LabelRun+"="+run)
+	containers, err := docker.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filters})
+	if err != nil {
+		t.Fatal(err)
+	}
+	networks, err := docker.NetworkList(ctx, client.NetworkListOptions{Filters: filters})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, c := range containers.Items {
+		left = append(left, "container "+c.Names[0])
+	}
+	for _, n := range networks.Items {
+		left = append(left, "network "+n.Name)
+	}
+	return left
+}
+
+// leftInNamespaces names the network interfaces beside the loopback, where nobody but
+// the test makes one, and processes that are in the run's cgroups.
+func leftInNamespaces(t *testing.T, run string) []string {
+	t.Helper()
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, i := range interfaces {
+		if i.Flags&net.FlagLoopback == 0 && (strings.HasPrefix(i.Name, "relapse") || strings.HasPrefix(i.Name, "node")) {
+			left = append(left, "network interface "+i.Name)
+		}
+	}
+	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range groups {
+		content, err := os.ReadFile(path)
+		if err == nil && bytes.Contains(content, []byte(topologies.HostCgroup(run, ""))) {
+			left = append(left, "process "+path)
+		}
+	}
+	return left
+}
+
 // isolated checks what the engine says of a run: a network without a way out,
 // and not one port published.
 func isolated(t *testing.T, run string) {
 	t.Helper()
+	if driver() == topologies.Process {
+		return // a network of its own is all that there is
+	}
 	docker, err := client.New(client.FromEnv)
 	if err != nil {
 		t.Fatal(err)

@@ -20,11 +20,24 @@ type Swept struct {
 	Runs       []string `json:"runs"` // ids, sorted
 	Containers int      `json:"containers"`
 	Networks   int      `json:"networks"`
-	Hosts      int      `json:"hosts"` // parent cgroups
+	Processes  int      `json:"processes"` // of nodes that are no containers
+	Hosts      int      `json:"hosts"`     // parent cgroups
 	// Kept are the names of networks that are left: the engine counts endpoints of
 	// containers that are gone, and refuses to remove them until it is restarted.
 	// Docker 20.10 can lose count where containers are started at the same time.
 	Kept []string `json:"kept,omitempty"`
+}
+
+// and adds what another sweep removed.
+func (s Swept) and(o Swept) Swept {
+	s.Runs = append(s.Runs, o.Runs...)
+	slices.Sort(s.Runs)
+	s.Kept = append(s.Kept, o.Kept...)
+	s.Containers += o.Containers
+	s.Networks += o.Networks
+	s.Processes += o.Processes
+	s.Hosts += o.Hosts
+	return s
 }
 
 func (s Swept) empty() bool { return len(s.Runs) == 0 }
@@ -38,16 +51,31 @@ func (s Swept) StillThere() string {
 	return fmt.Sprintf("the engine keeps network %s, which has no container any more: restart the engine, then run `relapse clean`", strings.Join(s.Kept, ", "))
 }
 
-// Sweep removes the containers, networks and parent cgroups of every run whose
-// labels match. What carries no label of ours is never looked at twice. It goes
-// on after an error and joins them all.
+// Sweep removes the containers, networks, processes and parent cgroups of every run
+// whose labels match. What carries no label of ours is never looked at twice. It goes
+// on after an error and joins them all. Where no engine answers, that is an error if a
+// run that matches had one.
 func Sweep(ctx context.Context, match func(labels map[string]string) bool) (Swept, error) {
-	docker, err := dialEngine(ctx)
-	if err != nil {
-		return Swept{}, err
+	swept, err := sweepProcesses(ctx, match)
+	docker, dialErr := dialEngine(ctx)
+	if errors.Is(dialErr, ErrNoEngine) && !onEngine(match) {
+		return swept, err
+	}
+	if dialErr != nil {
+		return swept, errors.Join(err, dialErr)
 	}
 	defer docker.Close()
-	return sweep(ctx, docker, match)
+	containers, dockerErr := sweep(ctx, docker, match)
+	return swept.and(containers), errors.Join(err, dockerErr)
+}
+
+// onEngine says whether there is a folder of a run that matches and whose nodes were
+// containers, or none that could tell.
+func onEngine(match func(map[string]string) bool) bool {
+	folders, err := runFolders()
+	return err != nil || slices.ContainsFunc(folders, func(labels map[string]string) bool {
+		return labels[LabelDriver] != string(Process) && match(labels)
+	})
 }
 
 // Clean removes everything of ours, kept or not, except of runs whose tool is
@@ -81,7 +109,7 @@ func sweep(ctx context.Context, docker *client.Client, match func(map[string]str
 	// three see the same set of runs.
 	folders, folderErr := runFolders()
 	for _, labels := range folders {
-		if match(labels) {
+		if labels[LabelDriver] != string(Process) && match(labels) {
 			runs[labels[LabelRun]] = true
 		}
 	}

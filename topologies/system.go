@@ -14,9 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/moby/moby/client"
-	"github.com/testcontainers/testcontainers-go"
-
 	"relapse/topologies/relay"
 )
 
@@ -29,6 +26,8 @@ type Options struct {
 	Binary string
 	// Proxied are the links that get a proxy; all others are direct.
 	Proxied []Link
+	// Driver is what runs the nodes; "" is [Docker].
+	Driver Driver
 	// Keep leaves everything running on Stop and when the tool dies. What is
 	// kept is removed by [Clean] alone.
 	Keep bool
@@ -50,18 +49,13 @@ type System struct {
 	options   Options
 	images    []ImageUse
 	labels    map[string]string
-	folder    string // of the run: files that containers mount
-	program   *program
-	ownImage  string // as the engine names it
-	network   string
-	networkID string
+	folder    string // of the run: files that nodes are given
 	// cgroupParent holds the nodes that are on no host; "" is the engine's own.
 	cgroupParent string
 	engine       Engine
 	unified      bool // hosts are of cgroup version 2
 	hostMemory   map[string]*hostMemory
-	docker       *client.Client
-	provider     *testcontainers.DockerProvider
+	driver       driver
 	instances    map[string]*Instance
 	relay        *relay.Client
 	watchdog     *watchdog
@@ -86,6 +80,12 @@ func (o Options) complete(t *Topology) (Options, error) {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
+	if o.Driver != "" && !slices.Contains(Drivers, o.Driver) {
+		return o, fmt.Errorf("driver %q: want one of %q", o.Driver, Drivers)
+	}
+	if o.Keep && o.Driver == Process {
+		return o, fmt.Errorf("%w: keeping nodes: they end with the tool; use the driver docker", ErrNotByProcesses)
+	}
 	for _, l := range o.Proxied {
 		if !slices.Contains(t.Links, l) {
 			return o, fmt.Errorf("topology %s: no link %s to put a proxy on", t.Name, l)
@@ -99,24 +99,23 @@ func (o Options) complete(t *Topology) (Options, error) {
 //
 // If anything fails or the context ends, all that was started is removed before
 // Start returns. The error wraps [ErrNoEngine] or [ErrNoImage] where that is the
-// reason, and is a [*NotReadyError] for a node that does not come up.
+// reason, [ErrNoNamespaces], [ErrNoProgram] or [ErrNotByProcesses] where nodes are
+// processes, and is a [*NotReadyError] for a node that does not come up.
 func Start(ctx context.Context, t *Topology, o Options) (_ *System, err error) {
 	if o, err = o.complete(t); err != nil {
 		return nil, err
 	}
-	docker, err := dialEngine(ctx)
+	d, err := newDriver(ctx, o)
 	if err != nil {
-		return nil, err
-	}
-	provider, err := containerProvider(docker)
-	if err != nil {
-		docker.Close()
 		return nil, err
 	}
 	s := &System{
-		topology: t, options: o, docker: docker, provider: provider,
+		topology: t, options: o, driver: d,
 		labels:    map[string]string{LabelRun: o.Run, LabelOwner: ownProcess().String()},
 		instances: map[string]*Instance{}, hostMemory: map[string]*hostMemory{},
+	}
+	if o.Driver == Process {
+		s.labels[LabelDriver] = string(Process)
 	}
 	if o.Keep {
 		s.labels[LabelKeep] = "true"
@@ -129,13 +128,12 @@ func Start(ctx context.Context, t *Topology, o Options) (_ *System, err error) {
 
 	// What an earlier tool left when it died takes CPU and memory. It is no reason
 	// to refuse a start: whether it disturbs shows in what is measured.
-	if swept, err := sweep(ctx, docker, abandoned); err != nil {
+	if swept, err := s.driver.sweep(ctx, abandoned); err != nil {
 		o.Progress("not all is gone that earlier runs left: " + inOneLine(err))
 	} else if !swept.empty() {
 		o.Progress("removed what earlier runs left: " + strings.Join(swept.Runs, ", "))
 	}
-	var local map[string]string
-	if s.images, local, err = ensureImages(ctx, docker, t, o); err != nil {
+	if s.images, err = s.driver.prepare(ctx, t, o); err != nil {
 		return nil, err
 	}
 	if !o.Keep {
@@ -146,18 +144,13 @@ func Start(ctx context.Context, t *Topology, o Options) (_ *System, err error) {
 	if s.folder, err = createRunFolder(s.labels); err != nil {
 		return nil, err
 	}
-	if s.ownImage = local[OwnImage]; s.ownImage != "" {
-		if s.program, err = putProgram(s.folder, o.Binary); err != nil {
-			return nil, err
-		}
-	}
 	if err := s.createHosts(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.createNetwork(ctx); err != nil {
+	if err := s.driver.connect(ctx, s); err != nil {
 		return nil, err
 	}
-	if err := s.startContainers(ctx, local); err != nil {
+	if err := s.startNodes(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.checkHosts(); err != nil {
@@ -181,7 +174,7 @@ func (s *System) Images() []ImageUse { return s.images }
 // Relay is the relay's control; nil when no link has a proxy.
 func (s *System) Relay() *relay.Client { return s.relay }
 
-// Instance finds the container of a node.
+// Instance finds a node that was started.
 func (s *System) Instance(node string) (*Instance, error) {
 	i, ok := s.instances[node]
 	if !ok {
@@ -287,7 +280,7 @@ func (s *System) abandon(ctx context.Context) error {
 func (s *System) remove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
 	defer cancel()
-	swept, err := sweep(ctx, s.docker, ofRun(s.options.Run))
+	swept, err := s.driver.sweep(ctx, ofRun(s.options.Run))
 	if left := swept.StillThere(); left != "" {
 		s.options.Progress(left)
 	}
@@ -298,7 +291,5 @@ func (s *System) close() {
 	if s.watchdog != nil {
 		s.watchdog.end()
 	}
-	s.program.unpin()
-	_ = s.provider.Close()
-	_ = s.docker.Close()
+	s.driver.close()
 }

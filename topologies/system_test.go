@@ -111,7 +111,7 @@ func TestANodeThatDoesNotComeUp(t *testing.T) {
 			topology := pair()
 			topology.Nodes[1].Command = []string{test.command}
 			run := runID(t)
-			_, err := topologies.Start(t.Context(), topology, topologies.Options{Run: run, Binary: rig(t)})
+			_, err := topologies.Start(t.Context(), topology, topologies.Options{Run: run, Binary: rig(t), Driver: driver()})
 			var failure *topologies.NotReadyError
 			if !errors.As(err, &failure) {
 				t.Fatalf("got %v", err)

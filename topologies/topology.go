@@ -1,6 +1,6 @@
 // Package topologies holds what can be broken: compose files with their
 // overlays, the services of our own that they name, and the engine that starts
-// them as containers.
+// them, as containers or as processes of this machine.
 //
 // A [Topology] is data, loaded by [Load] from a compose file; a [System] is a
 // topology that runs, started by [Start]. Nothing in this package knows of
@@ -29,7 +29,7 @@ type Topology struct {
 	Hosts    []Host   // sorted by name
 }
 
-// Node is one compose service, which runs as one container.
+// Node is one compose service, which runs as one container or as processes of its own.
 type Node struct {
 	Name        string
 	Image       string   // as the compose file names it; [OwnImage] for our own binary

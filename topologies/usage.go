@@ -1,9 +1,7 @@
 package topologies
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,9 +11,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/moby/moby/api/types/container"
-	"github.com/moby/moby/client"
 )
 
 // Usage is what a node has used of its machine since it was started.
@@ -25,9 +20,9 @@ type Usage struct {
 	ThrottledSeconds float64 // time for which its CPU limit held it back
 }
 
-// Usage reads the kernel's own files for the container, which takes well under
-// a millisecond. Where they cannot be seen (the engine is on another machine)
-// it asks the engine, which takes longer. A node that does not run gives an
+// Usage reads the kernel's own files for the node, which takes well under a
+// millisecond. Where there are none to be seen (the engine is on another machine)
+// it asks the driver, which takes longer. A node that does not run gives an
 // error that wraps [ErrNotRunning].
 func (i *Instance) Usage() (Usage, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
@@ -37,7 +32,7 @@ func (i *Instance) Usage() (Usage, error) {
 		return Usage{}, err
 	}
 	if files == nil {
-		u, err := i.statsUsage(ctx)
+		u, err := i.unit.usage(ctx)
 		return u, i.errorf("usage", err)
 	}
 	u, err := files.usage()
@@ -47,8 +42,8 @@ func (i *Instance) Usage() (Usage, error) {
 	return u, i.errorf("usage", err)
 }
 
-// cgroupFiles finds the container's files once: a container that is started
-// again gets the same ones. It gives nil when this machine does not have them.
+// cgroupFiles finds the node's files once: a node that is started again gets the
+// same ones. It gives nil when this machine does not have them.
 func (i *Instance) cgroupFiles(ctx context.Context) (*cgroupFiles, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -62,41 +57,8 @@ func (i *Instance) cgroupFiles(ctx context.Context) (*cgroupFiles, error) {
 	if !state.Running || state.Pid <= 0 {
 		return nil, i.errorf("usage", ErrNotRunning)
 	}
-	content, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(state.Pid), "cgroup"))
-	if err != nil {
-		return nil, nil
-	}
-	// The number may be that of another process on this machine, if the engine
-	// is on another one: the path must hold the container's id.
-	if !bytes.Contains(content, []byte(i.id)) {
-		return nil, nil
-	}
-	mounts, err := cgroupMounts()
-	if err != nil {
-		return nil, nil
-	}
-	i.cgroup = findCgroupFiles(string(content), mounts)
+	i.cgroup = i.unit.cgroup(state)
 	return i.cgroup, nil
-}
-
-func (i *Instance) statsUsage(ctx context.Context) (Usage, error) {
-	result, err := i.docker.ContainerStats(ctx, i.id, client.ContainerStatsOptions{})
-	if err != nil {
-		return Usage{}, err
-	}
-	defer result.Body.Close()
-	var stats container.StatsResponse
-	if err := json.NewDecoder(result.Body).Decode(&stats); err != nil {
-		return Usage{}, err
-	}
-	if stats.CPUStats.CPUUsage.TotalUsage == 0 {
-		return Usage{}, ErrNotRunning
-	}
-	return Usage{
-		CPUSeconds:       float64(stats.CPUStats.CPUUsage.TotalUsage) / 1e9,
-		MemoryBytes:      stats.MemoryStats.Usage,
-		ThrottledSeconds: float64(stats.CPUStats.ThrottlingData.ThrottledTime) / 1e9,
-	}, nil
 }
 
 // cgroupMount is one mounted hierarchy: a controller of version 1, or all of

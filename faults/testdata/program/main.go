@@ -37,6 +37,10 @@ func run(ctx context.Context, command string, args []string) error {
 		return services.Run(ctx, args[0], args[1:])
 	case "watchdog":
 		return topologies.Watchdog(args[0], os.Stdin)
+	case "node":
+		return topologies.RunNode(args[0])
+	case "namespaces":
+		return topologies.TryNamespaces()
 	case "relay":
 		var config relay.Config
 		if err := json.Unmarshal([]byte(args[1]), &config); err != nil {

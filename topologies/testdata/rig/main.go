@@ -42,6 +42,10 @@ func run(ctx context.Context, args []string) error {
 		return fmt.Errorf("crashed as told")
 	case "watchdog":
 		return topologies.Watchdog(args[1], os.Stdin)
+	case "node":
+		return topologies.RunNode(args[1])
+	case "namespaces":
+		return topologies.TryNamespaces()
 	case "relay":
 		var config relay.Config
 		if err := json.Unmarshal([]byte(args[2]), &config); err != nil {
@@ -132,7 +136,11 @@ func start(ctx context.Context, id, path string) error {
 		return err
 	}
 	fmt.Println("starting")
-	system, err := topologies.Start(ctx, &t, topologies.Options{Run: id})
+	driver := topologies.Docker
+	if topologies.InNamespaces() {
+		driver = topologies.Process
+	}
+	system, err := topologies.Start(ctx, &t, topologies.Options{Run: id, Driver: driver})
 	if err != nil {
 		return err
 	}
