@@ -38,6 +38,15 @@ func TestRigExitCodes(t *testing.T) {
 	}
 }
 
+// TestMain has the test's own program do what the tool's does where it starts itself
+// again.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "namespaces" {
+		os.Exit(run(context.Background(), os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
 // TestLoadingEndsWhenInterrupted holds that a load that does not come back keeps
 // nobody from ending the tool, and that one that does is not taken for it.
 func TestLoadingEndsWhenInterrupted(t *testing.T) {

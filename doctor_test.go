@@ -155,8 +155,12 @@ func TestDoctorSaysWhatIsMissing(t *testing.T) {
 func TestDoctorHere(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "unix:///nonexistent/engine.sock")
 	code, out := printed(t, "doctor")
-	if code != exitRig {
-		t.Errorf("exit code %d, want %d", code, exitRig)
+	want := exitRig
+	if strings.Contains(string(out), "process   ok") {
+		want = exitAsExpected
+	}
+	if code != want {
+		t.Errorf("exit code %d, want %d:\n%s", code, want, out)
 	}
 	for _, want := range []string{"tool ", "engine    no", "do: install and start Docker", "\nfilter ", "\ncores ", "\nmemory ", "\ndisk ", "\nports ", "\nfiles ", "\npromtool "} {
 		if !strings.Contains(string(out), want) {
