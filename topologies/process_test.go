@@ -128,7 +128,7 @@ func TestProcessesRefuse(t *testing.T) {
 			topologies.ErrNotByProcesses, []string{"node store", "entrypoint:"}},
 		{"a user by name", func(n *topologies.Node) { n.User = "nobody" }, topologies.ErrNotByProcesses, []string{"node store", `"nobody"`, "65534:65534"}},
 		{"a capability", func(n *topologies.Node) { n.CapAdd = []string{"SYS_PTRACE"} }, topologies.ErrNotByProcesses, []string{"node store", "SYS_PTRACE"}},
-		{"a file among the machine's", func(n *topologies.Node) {
+		{"a file of the machine", func(n *topologies.Node) {
 			n.Files = []topologies.File{{Path: "/usr/relapse-test", Content: []byte("x")}}
 		}, nil, []string{"node store", "/usr/relapse-test", "shares with the machine"}},
 	}
