@@ -23,4 +23,5 @@ import (
 	_ "relapse/topologies/services/store/audit"
 	_ "relapse/topologies/services/store/mover"
 	_ "relapse/topologies/services/tournament"
+	_ "relapse/topologies/services/tournament/audit"
 )

@@ -86,26 +86,30 @@ func New(c Config, registry *prometheus.Registry) (*Tournament, error) {
 	return t, nil
 }
 
-// Run has time pass until the context ends.
+// Run has time pass until the context ends. Each of its parts has a goroutine of its own,
+// so that a node that does not answer holds none of the others up.
 func (t *Tournament) Run(ctx context.Context) error {
-	ticker, ask := time.NewTicker(step), time.NewTicker(askEvery)
-	defer ticker.Stop()
-	defer ask.Stop()
-	look := time.NewTicker(t.clock.Real(hostsEvery))
-	defer look.Stop()
 	t.look()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-look.C:
-			t.look()
-		case <-ask.C:
-			t.ask()
-		case <-ticker.C:
-			t.step()
-		}
+	var parts sync.WaitGroup
+	for _, part := range []struct {
+		every time.Duration
+		do    func()
+	}{{step, t.step}, {askEvery, t.ask}, {t.clock.Real(hostsEvery), t.look}} {
+		parts.Go(func() {
+			ticker := time.NewTicker(part.every)
+			defer ticker.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-ticker.C:
+				}
+				part.do()
+			}
+		})
 	}
+	parts.Wait()
+	return nil
 }
 
 // look learns which hosts are there.
