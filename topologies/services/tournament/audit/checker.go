@@ -87,10 +87,12 @@ func (c *Checker) Known(l limiter.Limit) bool {
 	return true
 }
 
-// Limited takes a limit, and compares it with what it should be. whole is false where
-// answers are missing for good, as of a node that died: nothing is compared then.
+// Stated takes a limit, which starts are held against from then on.
+func (c *Checker) Stated(l limiter.Limit) { c.limits = append(c.limits, l) }
+
+// Limited compares a limit with what it should be. whole is false where answers are
+// missing for good, as of a node that died: nothing is compared then.
 func (c *Checker) Limited(l limiter.Limit, whole bool) []Violation {
-	c.limits = append(c.limits, l)
 	games := c.games(l)
 	if !whole || l.Rule != limiter.RuleAutomatic {
 		return nil

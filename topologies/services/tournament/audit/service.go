@@ -66,6 +66,7 @@ type Audit struct {
 	limiters   []*source[limiter.Limit]
 	tournament *source[tournament.Event]
 	waiting    []waiting
+	began      []gamehosts.Began // not compared yet
 
 	violations       *prometheus.CounterVec
 	audits, compared prometheus.Gauge
@@ -173,7 +174,6 @@ func (a *Audit) Run(ctx context.Context) error {
 // round reads games that began first: whatever began had been let go before that, and
 // is in what is read after it.
 func (a *Audit) round() {
-	var began []gamehosts.Began
 	for _, s := range a.hosts {
 		entries, _ := s.read() // what a dead node wrote last is lost with it
 		for _, e := range entries {
@@ -181,7 +181,7 @@ func (a *Audit) round() {
 				a.checker.Answered(s.peer.Name, *e.Answered)
 			}
 			if e.Began != nil {
-				began = append(began, *e.Began)
+				a.began = append(a.began, *e.Began)
 			}
 		}
 	}
@@ -189,6 +189,7 @@ func (a *Audit) round() {
 	for _, s := range a.limiters {
 		limits, _ := s.read()
 		for _, l := range limits {
+			a.checker.Stated(l)
 			a.waiting = append(a.waiting, waiting{limit: l})
 		}
 	}
@@ -196,10 +197,11 @@ func (a *Audit) round() {
 	for _, e := range events {
 		a.found(a.checker.Happened(e))
 	}
-	for _, b := range began {
-		a.found(a.checker.Began(b))
-	}
 	if ok {
+		for _, b := range a.began {
+			a.found(a.checker.Began(b))
+		}
+		a.began = nil
 		a.rounds++
 	}
 	a.audits.Set(float64(a.rounds))
