@@ -285,9 +285,9 @@ func TestArms(t *testing.T) {
 			w.override = &limiter.Override{Limit: 30, From: minutes(firstTier), For: minutes(6)}
 			return w
 		}, func(o outcome) bool { return o.Begun == 1600 && o.peak <= 0.84 }, "never above 84 %"},
-		{"automatic, with readings of half", func() *world {
+		{"automatic, with readings of three tenths", func() *world {
 			w := final()
-			w.distort = func(r *gamehosts.Reading) { r.CPU /= 2 }
+			w.distort = func(r *gamehosts.Reading) { r.CPU *= 0.3 }
 			return w
 		}, func(o outcome) bool { return o.Failed == 0 && o.peak > 0.87 }, "hosts above 87 %"},
 	} {
