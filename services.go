@@ -10,6 +10,7 @@ import (
 	_ "relapse/topologies/services/front"
 	_ "relapse/topologies/services/gamehosts"
 	_ "relapse/topologies/services/games"
+	_ "relapse/topologies/services/gameserver"
 	_ "relapse/topologies/services/host"
 	_ "relapse/topologies/services/limiter"
 	_ "relapse/topologies/services/mms"
