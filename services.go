@@ -8,8 +8,11 @@ import (
 	_ "relapse/topologies/services/edge"
 	_ "relapse/topologies/services/fleet"
 	_ "relapse/topologies/services/front"
+	_ "relapse/topologies/services/gamehosts"
 	_ "relapse/topologies/services/games"
+	_ "relapse/topologies/services/gameserver"
 	_ "relapse/topologies/services/host"
+	_ "relapse/topologies/services/limiter"
 	_ "relapse/topologies/services/mms"
 	_ "relapse/topologies/services/platform"
 	_ "relapse/topologies/services/players"
@@ -20,4 +23,6 @@ import (
 	_ "relapse/topologies/services/store"
 	_ "relapse/topologies/services/store/audit"
 	_ "relapse/topologies/services/store/mover"
+	_ "relapse/topologies/services/tournament"
+	_ "relapse/topologies/services/tournament/audit"
 )
