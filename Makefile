@@ -37,7 +37,7 @@ fast: ## vet, and all tests but the plays
 	$(GO) vet ./...
 	$(TEST) -vet=off -skip '$(BY_PROCESSES)' $$($(GO) list ./... | grep -v /suites$$)
 
-smoke: build ## play healthy and unfixed of every incident, a fix of each topology; guard the imports
+smoke: build ## play healthy and unfixed of every incident, a fix where plays are short; guard the imports
 	$(TEST) -timeout 20m ./suites -ginkgo.label-filter=smoke -ginkgo.v
 
 nightly: build setup ## play every arm of every incident; leaves runs/index.html

@@ -17,7 +17,6 @@ import (
 const playWithin = 5 * time.Minute
 
 var _ = Describe("incident", func() {
-	topologiesSeen := map[string]bool{}
 	for _, name := range replays.LibraryNames() {
 		inc, err := replays.Find(name)
 		if err != nil {
@@ -25,17 +24,16 @@ var _ = Describe("incident", func() {
 			It("can be loaded: "+name, Label("smoke", "nightly"), func() { Expect(err).NotTo(HaveOccurred()) })
 			continue
 		}
-		smoke := smokeArms(inc, topologiesSeen[inc.Topology])
-		topologiesSeen[inc.Topology] = true
-		Describe(name, Ordered, ContinueOnFailure, Label(name), func() { armsOf(inc, smoke) })
+		Describe(name, Ordered, ContinueOnFailure, Label(name), func() { armsOf(inc) })
 	}
 })
 
 // armsOf makes a spec of every arm, and those that no query can state.
-func armsOf(inc *replays.Incident, smoke map[string]bool) {
+func armsOf(inc *replays.Incident) {
 	var campaign *replays.Campaign
 	var dir, run string
 	played := map[string]replays.PlayVerdict{}
+	smoke := smokeArms(inc)
 	labelsOf := func(arm string) Labels {
 		if smoke[arm] {
 			return Label("nightly", "smoke")
@@ -97,12 +95,18 @@ func armsOf(inc *replays.Incident, smoke map[string]bool) {
 	})
 }
 
-// smokeArms are enough to see an incident and one way out of it. Of a topology whose
-// parts another incident's fix has moved already, the incident itself is enough: what
-// lands waits for all of them.
-func smokeArms(inc *replays.Incident, topologySeen bool) map[string]bool {
+// shortPlay is how long the phases of an incident may be whose fix is played before
+// anything lands: all that lands waits for it. Every fix is played every night.
+const shortPlay = 30 * time.Second
+
+// smokeArms are enough to see an incident and, where that is short, one way out of it.
+func smokeArms(inc *replays.Incident) map[string]bool {
 	arms := map[string]bool{"healthy": true, "unfixed": true}
-	if topologySeen {
+	var length time.Duration
+	for _, p := range inc.Phases {
+		length += p.Lasts
+	}
+	if length > shortPlay {
 		return arms
 	}
 	for _, f := range inc.Fixes {

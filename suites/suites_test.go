@@ -2,7 +2,7 @@
 // is a container of specs, one spec an arm; the arms come from the incident's
 // file, so a new incident needs no code here.
 //
-//	go test ./suites -ginkgo.label-filter=smoke            healthy, unfixed, a fix of each topology
+//	go test ./suites -ginkgo.label-filter=smoke            healthy, unfixed, a fix where plays are short
 //	go test ./suites -ginkgo.label-filter=nightly          every arm
 //	go test ./suites -ginkgo.label-filter=account-service  every arm of one incident
 //	go test ./suites -ginkgo.label-filter=crash            plays that are broken off at random moments
