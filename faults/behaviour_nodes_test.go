@@ -233,6 +233,42 @@ func TestCrashLoopIsNotSeenBeforeItsSecondDeath(t *testing.T) {
 	}
 }
 
+// A pause loop stands still again and again, is not seen before it has done so twice,
+// and ends with a node that goes on.
+func TestPauseLoopGoesOn(t *testing.T) {
+	sys := system(t)
+	server := instance(t, sys, "server")
+	running(t, server)
+	a := armed(t, sys, "pause-loop", onNode+"pause: 600ms\nrun: 300ms")
+	if err := a.Inject(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := a.InEffect(t.Context()); err != nil || got {
+		t.Errorf("in effect in its first pause: %t, %v", got, err)
+	}
+	eventually(t, 5*time.Second, "pause-loop is in effect", seen(t.Context(), a, true))
+	pauses, still := 0, false
+	eventually(t, 10*time.Second, "three more pauses", func() error {
+		paused := state(t, server).Paused
+		if paused && !still {
+			pauses++
+		}
+		if still = paused; pauses < 3 {
+			return fmt.Errorf("%d pauses", pauses)
+		}
+		return nil
+	})
+	undo(t, a, "undo")
+	eventually(t, 5*time.Second, "pause-loop is gone", seen(t.Context(), a, false))
+	always(t, time.Second, "the node goes on", func() error {
+		if s := state(t, server); !s.Running || s.Paused {
+			return errors.New("it stands still")
+		}
+		return nil
+	})
+	must(t, dial(t, sys))
+}
+
 func TestCPULimitThrottles(t *testing.T) {
 	sys := system(t)
 	server := instance(t, sys, "server")

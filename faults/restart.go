@@ -68,14 +68,12 @@ func (f *restarts) Arm(ctx context.Context, sys *topologies.System, _ *rand.Rand
 // It remembers which processes it killed, by the time of their start.
 type restarting struct {
 	*onNodes
+	background
 	down time.Duration // from a death to the start after it
 	up   time.Duration // from a start to the death after it; 0 for none
 
 	mu     sync.Mutex
 	killed map[string][]time.Time // starts of the processes killed since Inject, by node
-	cancel context.CancelFunc     // of what is to come; nil before Inject
-	ended  chan struct{}          // closed when nothing is to come any more
-	failed error                  // of what came
 }
 
 func newRestarting(nodes *onNodes, down, up time.Duration) *restarting {
@@ -86,25 +84,12 @@ func newRestarting(nodes *onNodes, down, up time.Duration) *restarting {
 	return a
 }
 
-// Inject kills the nodes and has the rest happen in time. It outlives the call
-// and ends with Undo.
+// Inject kills the nodes and has the rest happen in time.
 func (a *restarting) Inject(ctx context.Context) error {
 	if err := a.onNodes.Inject(ctx); err != nil {
 		return err
 	}
-	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan struct{})
-	a.mu.Lock()
-	a.cancel, a.ended, a.failed = cancel, ended, nil
-	a.mu.Unlock()
-	go func() {
-		defer close(ended)
-		if err := a.run(running); err != nil && running.Err() == nil {
-			a.mu.Lock()
-			a.failed = err
-			a.mu.Unlock()
-		}
-	}()
+	a.begin(ctx, a.run)
 	return nil
 }
 
@@ -131,16 +116,8 @@ func (a *restarting) run(ctx context.Context) error {
 
 // Undo ends what is to come and has every node running.
 func (a *restarting) Undo(ctx context.Context) error {
-	a.mu.Lock()
-	cancel, ended := a.cancel, a.ended
-	a.mu.Unlock()
-	if cancel != nil {
-		cancel()
-		select {
-		case <-ended:
-		case <-ctx.Done():
-			return fmt.Errorf("the nodes may still be killed or started: %w", ctx.Err())
-		}
+	if err := a.end(ctx, "killed or started"); err != nil {
+		return err
 	}
 	if err := a.onNodes.Undo(ctx); err != nil {
 		return err
@@ -170,7 +147,7 @@ func (a *restarting) restarted(ctx context.Context, t *target) (bool, error) {
 		return false, err
 	}
 	a.mu.Lock()
-	killed, failed := slices.Clone(a.killed[t.Name()]), a.failed
+	killed, failed := slices.Clone(a.killed[t.Name()]), a.err()
 	a.mu.Unlock()
 	victim := 0
 	if a.up > 0 {

