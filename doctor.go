@@ -306,7 +306,7 @@ func (h health) processItems() []item {
 		program := item{name: "program", has: p.Name + " at " + p.Path}
 		if p.Missing != nil {
 			program.has, program.lack = p.Name+" not found", "topologies that it is part of do not run with --driver process"
-			program.fix = p.Missing.Error()
+			program.fix = p.Install
 		}
 		out = append(out, program)
 	}

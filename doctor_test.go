@@ -87,7 +87,10 @@ func TestDoctorSaysWhatIsMissing(t *testing.T) {
 			[]string{"engine", "process"}, "apt-get install docker.io", exitRig},
 		{"namespaces for processes", func(h *health) { h.processErr = topologies.ErrNoNamespaces }, []string{"process"}, "as root", exitAsExpected},
 		{"limits of processes", func(h *health) { h.limitsErr = syscall.EACCES }, []string{"limits"}, "/sys/fs/cgroup", exitAsExpected},
-		{"a node's program", func(h *health) { h.nodes[0].Missing = topologies.ErrNoProgram }, []string{"program"}, "", exitAsExpected},
+		{"a node's program", func(h *health) {
+			h.nodes[0].Missing, h.nodes[0].Install = topologies.ErrNoProgram, "apt-get install nginx"
+		},
+			[]string{"program"}, "apt-get install nginx", exitAsExpected},
 		{"an engine that is new enough", func(h *health) { h.engine.API = "1.40" }, []string{"engine"}, "Docker 20.10 or newer", exitAsExpected},
 		{"a newer engine", func(h *health) { h.engine.API = "1.52" }, nil, "", exitAsExpected},
 		{"the engine's own word on its interface", func(h *health) { h.engine.API = "" }, nil, "", exitAsExpected},

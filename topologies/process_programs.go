@@ -111,7 +111,8 @@ func installed(program string, debian []string) string {
 // nodes are processes.
 type FoundProgram struct {
 	Name, Path string
-	Missing    error // how to install it, where it is not there
+	Missing    error  // where it is not there
+	Install    string // how to get it then
 }
 
 // Programs looks for those programs; sorted by name.
@@ -123,7 +124,8 @@ func Programs() []FoundProgram {
 		p := FoundProgram{Name: path.Base(name)}
 		var found bool
 		if p.Path, found = findProgram(name); !found {
-			p.Missing = fmt.Errorf("%w: %s is not on this machine: %s", ErrNoProgram, name, installed(name, nil))
+			p.Install = installed(name, nil)
+			p.Missing = fmt.Errorf("%w: %s is not on this machine: %s", ErrNoProgram, name, p.Install)
 		}
 		all = append(all, p)
 	}
