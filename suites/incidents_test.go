@@ -90,8 +90,12 @@ func armsOf(inc *replays.Incident) {
 		verdict, err := campaign.End()
 		Expect(err).NotTo(HaveOccurred())
 		writeReports(dir)
-		Expect(verdict.Vacuous).To(BeEmpty(), "checks that prove nothing")
-		Expect(verdict.Reasons).To(BeEmpty())
+		Expect(verdict.Reproduced).To(BeTrue(), strings.Join(verdict.Reasons, "\n"))
+		// A check may come out otherwise in an arm that was not played.
+		if len(played) == len(inc.Arms()) {
+			Expect(verdict.Vacuous).To(BeEmpty(), "checks that prove nothing")
+			Expect(verdict.Reasons).To(BeEmpty())
+		}
 	})
 }
 
