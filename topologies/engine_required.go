@@ -36,6 +36,13 @@ func RequireNamespaces(tb TB, program string) {
 	require(tb, "namespaces for processes", CheckNamespaces(program))
 }
 
+// RequireProcessLimits is [RequireEngine] for a test that limits nodes which are
+// processes, see [CheckProcessLimits].
+func RequireProcessLimits(tb TB) {
+	tb.Helper()
+	require(tb, "limits for processes", CheckProcessLimits())
+}
+
 func require(tb TB, what string, err error) {
 	tb.Helper()
 	switch {

@@ -54,6 +54,9 @@ func ownFile(t *testing.T, c container.InspectResponse, name string) string {
 	folder := filepath.Join("/proc", strconv.Itoa(c.State.Pid))
 	cgroup, err := os.ReadFile(filepath.Join(folder, "cgroup"))
 	if err != nil || !strings.Contains(string(cgroup), c.ID) {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("the engine's processes cannot be seen from here, and CI promises an engine on its machine: %v", err)
+		}
 		t.Skipf("the engine's processes cannot be seen from here: %v", err)
 	}
 	content, err := os.ReadFile(filepath.Join(folder, name))
